@@ -1,0 +1,57 @@
+/**
+ * The kinds of refusal, as a table. A refusal is an expected "no": thrown by store and service,
+ * matched by kind (never by text), and turned into codes by protocol/errors.ts, once for each
+ * surface. Anything else that is thrown is a fault, whose message never leaves the process.
+ */
+
+export const REFUSALS = {
+  invalid: 'The request is not valid',
+  not_found: 'There is no such thing here, or it is not yours',
+  forbidden: 'This token does not allow that',
+  stale_fence: 'You no longer hold this todo',
+  wrong_state: 'The todo is in a state that does not allow this',
+  unread_messages: 'There are messages the holder has not acknowledged',
+  finished: 'The todo has ended and takes no further messages',
+  not_cancelable: 'The todo has ended and can no longer be canceled',
+  duplicate: 'This was already recorded',
+  limit: 'A limit was reached',
+  rate_limited: 'Too many requests',
+  unavailable: 'The service is not available at the moment',
+  unsupported: 'This operation is not supported',
+  push_unsupported: 'Push notifications are not supported',
+  content_type: 'A part has a media type this agent does not accept',
+  no_extended_card: 'No extended agent card is configured',
+} as const
+
+export type RefusalKind = keyof typeof REFUSALS
+
+/** One field at fault; `field` is a path such as `message.parts[0].text`. */
+export interface Violation {
+  field: string
+  description: string
+}
+
+/** What a program may want to know. Never holds anything of another tenant. */
+export interface RefusalDetail {
+  state?: string
+  unread?: unknown[]
+  limit?: number
+  retryAfterSeconds?: number
+  violations?: Violation[]
+  id?: string
+}
+
+export class Refusal extends Error {
+  readonly kind: RefusalKind
+  readonly detail: RefusalDetail
+
+  constructor(kind: RefusalKind, detail: RefusalDetail = {}, message: string = REFUSALS[kind]) {
+    super(message)
+    this.name = 'Refusal'
+    this.kind = kind
+    this.detail = detail
+  }
+}
+
+export const invalid = (field: string, description: string): Refusal =>
+  new Refusal('invalid', { violations: [{ field, description }] })

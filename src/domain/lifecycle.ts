@@ -1,0 +1,338 @@
+/**
+ * The life of a todo, as data. Everything that asks "may this verb leave this state, and what
+ * becomes of owner, lease and attempt?" is computed from the two tables below: the SQL of every
+ * guard and every `set`, the protocols' projections, the board's lanes, the docs' table and the
+ * property tests. Nothing else lists states.
+ *
+ * Source: system.md section 2; ADR-0046 for the interrupt verbs.
+ */
+
+/** What a state means for whoever waits on the todo. */
+export type Phase = 'waiting' | 'held' | 'interrupted' | 'ended'
+
+export const STATES = {
+  pending: 'waiting',
+  claimed: 'held',
+  'input-required': 'interrupted',
+  'auth-required': 'interrupted',
+  done: 'ended',
+  /** Ended only as a dead letter; while a retry is scheduled it waits. See {@link phaseOf}. */
+  failed: 'ended',
+  canceled: 'ended',
+  rejected: 'ended',
+} as const satisfies Record<string, Phase>
+
+export type State = keyof typeof STATES
+export type InterruptState = 'input-required' | 'auth-required'
+
+export const STATE_NAMES = Object.keys(STATES) as State[]
+
+/** How an attempt ended. */
+export const OUTCOMES = [
+  'completed',
+  'failed',
+  'released',
+  'rejected',
+  'lease_expired',
+  'reaped',
+  'timed_out',
+  'canceled',
+  'revoked',
+] as const
+export type Outcome = (typeof OUTCOMES)[number]
+
+/** What became of the todo when an attempt ended. */
+export const DISPOSITIONS = [
+  'done',
+  'retry_scheduled',
+  'dead_lettered',
+  'requeued',
+  'canceled',
+  'rejected',
+] as const
+export type Disposition = (typeof DISPOSITIONS)[number]
+
+/** Why a todo became claimable. */
+export const READY_REASONS = [
+  'created',
+  'requeued',
+  'retried',
+  'answered',
+  'unblocked',
+  'released',
+  'joined',
+] as const
+export type ReadyReason = (typeof READY_REASONS)[number]
+
+/**
+ * What must hold of the row, beside its state, before a verb may move it. Each condition is
+ * spelled in SQL once, in store/lease.ts.
+ */
+export type Condition =
+  | 'claimable'
+  | 'held'
+  | 'holder'
+  | 'attended'
+  | 'parked'
+  | 'unfinished'
+  | 'leaseLapsed'
+  | 'interruptExpired'
+  | 'comeDue'
+  | 'readAll'
+
+export interface Rule {
+  readonly by: 'client' | 'agent' | 'operator' | 'server'
+  readonly from: readonly State[]
+  readonly when: readonly Condition[]
+  /** The state after; `same` keeps it, `as asked` takes the one the caller names. */
+  readonly to: State | 'same' | 'as asked'
+  /** Instead of `to`, once the todo has used its last attempt. */
+  readonly atCap?: State
+  /** What happens to owner and lease. `renew` is a fresh lease of the length granted before. */
+  readonly lease: 'grant' | 'renew' | 'extend' | 'keep' | 'clear'
+  /** `open` starts an attempt, an outcome closes the open one, `keep` does neither. */
+  readonly attempt: 'open' | 'keep' | Outcome
+  /** The attempt is given back: it does not count against the cap. */
+  readonly refund?: true
+  /** The work moved: stamps `progress_at`. */
+  readonly progress?: true
+  /** Appends an event. A heartbeat says only that the process lives and appends none. */
+  readonly event: boolean
+  /** Emitted when the todo lands in `pending` (or comes due). */
+  readonly ready?: ReadyReason
+}
+
+const held = ['claimed'] as const satisfies State[]
+const interrupted = ['input-required', 'auth-required'] as const satisfies State[]
+const unfinished = ['pending', 'claimed', ...interrupted, 'failed'] as const satisfies State[]
+
+/** `send` creates a todo and so is not in here: it leaves no state. */
+export const VERBS = {
+  claim: {
+    by: 'agent',
+    from: ['pending', 'failed', 'claimed'],
+    when: ['claimable'],
+    to: 'claimed',
+    lease: 'grant',
+    attempt: 'open',
+    event: true,
+  },
+  heartbeat: {
+    by: 'agent',
+    from: held,
+    when: ['held'],
+    to: 'same',
+    lease: 'extend',
+    attempt: 'keep',
+    event: false,
+  },
+  hold: {
+    by: 'agent',
+    from: interrupted,
+    when: ['holder'],
+    to: 'same',
+    lease: 'keep',
+    attempt: 'keep',
+    event: false,
+  },
+  progress: {
+    by: 'agent',
+    from: held,
+    when: ['held'],
+    to: 'same',
+    lease: 'keep',
+    attempt: 'keep',
+    progress: true,
+    event: true,
+  },
+  say: {
+    by: 'agent',
+    from: held,
+    when: ['held'],
+    to: 'same',
+    lease: 'keep',
+    attempt: 'keep',
+    progress: true,
+    event: true,
+  },
+  artifact: {
+    by: 'agent',
+    from: held,
+    when: ['held'],
+    to: 'same',
+    lease: 'keep',
+    attempt: 'keep',
+    progress: true,
+    event: true,
+  },
+  interrupt: {
+    by: 'agent',
+    from: held,
+    when: ['held'],
+    to: 'as asked',
+    lease: 'keep',
+    attempt: 'keep',
+    progress: true,
+    event: true,
+  },
+  resume: {
+    by: 'client',
+    from: interrupted,
+    when: ['attended'],
+    to: 'claimed',
+    lease: 'renew',
+    attempt: 'keep',
+    event: true,
+  },
+  answer: {
+    by: 'client',
+    from: interrupted,
+    when: ['parked'],
+    to: 'pending',
+    lease: 'clear',
+    attempt: 'released',
+    refund: true,
+    event: true,
+    ready: 'answered',
+  },
+  message: {
+    by: 'client',
+    from: ['pending', 'claimed', 'failed'],
+    when: ['unfinished'],
+    to: 'same',
+    lease: 'keep',
+    attempt: 'keep',
+    event: true,
+  },
+  acknowledge: {
+    by: 'agent',
+    from: held,
+    when: ['held'],
+    to: 'same',
+    lease: 'keep',
+    attempt: 'keep',
+    event: false,
+  },
+  complete: {
+    by: 'agent',
+    from: held,
+    when: ['held', 'readAll'],
+    to: 'done',
+    lease: 'clear',
+    attempt: 'completed',
+    event: true,
+  },
+  fail: {
+    by: 'agent',
+    from: held,
+    when: ['held'],
+    to: 'failed',
+    lease: 'clear',
+    attempt: 'failed',
+    event: true,
+  },
+  release: {
+    by: 'agent',
+    from: held,
+    when: ['held'],
+    to: 'pending',
+    lease: 'clear',
+    attempt: 'released',
+    refund: true,
+    event: true,
+    ready: 'released',
+  },
+  reject: {
+    by: 'agent',
+    from: held,
+    when: ['held'],
+    to: 'rejected',
+    lease: 'clear',
+    attempt: 'rejected',
+    event: true,
+  },
+  cancel: {
+    by: 'client',
+    from: unfinished,
+    when: ['unfinished'],
+    to: 'canceled',
+    lease: 'clear',
+    attempt: 'canceled',
+    event: true,
+  },
+  reapLease: {
+    by: 'server',
+    from: held,
+    when: ['leaseLapsed'],
+    to: 'pending',
+    atCap: 'failed',
+    lease: 'clear',
+    attempt: 'reaped',
+    event: true,
+    ready: 'requeued',
+  },
+  reapInterrupt: {
+    by: 'server',
+    from: interrupted,
+    when: ['interruptExpired'],
+    to: 'pending',
+    atCap: 'failed',
+    lease: 'clear',
+    attempt: 'reaped',
+    event: true,
+    ready: 'requeued',
+  },
+  /** A scheduled retry or a delayed release has come due: nothing moves but the ready hook. */
+  comeDue: {
+    by: 'server',
+    from: ['pending', 'failed'],
+    when: ['comeDue'],
+    to: 'same',
+    lease: 'keep',
+    attempt: 'keep',
+    event: true,
+    ready: 'retried',
+  },
+} as const satisfies Record<string, Rule>
+
+export type Verb = keyof typeof VERBS
+export const VERB_NAMES = Object.keys(VERBS) as Verb[]
+
+/** The event of a todo's creation carries this in place of a verb of the table. */
+export type EventVerb = Verb | 'send'
+
+export const rule = (verb: Verb): Rule => VERBS[verb]
+
+const statesIn = (phase: Phase): State[] => STATE_NAMES.filter((s) => STATES[s] === phase)
+
+/** States in which a holder may own the row and an attempt is open. */
+export const HELD_STATES = statesIn('held')
+export const INTERRUPT_STATES = statesIn('interrupted')
+export const OPEN_STATES: readonly State[] = [...HELD_STATES, ...INTERRUPT_STATES]
+export const ENDED_STATES = statesIn('ended')
+
+/** A failure with a retry scheduled is still waiting; to everyone outside it has not failed. */
+export const phaseOf = (todo: { state: State; nextRetryAt: unknown }): Phase =>
+  todo.state === 'failed' && todo.nextRetryAt !== null ? 'waiting' : STATES[todo.state]
+
+/** True once nothing further happens until somebody acts: the end, or a question. */
+export const settled = (todo: { state: State; nextRetryAt: unknown }): boolean => {
+  const phase = phaseOf(todo)
+  return phase === 'ended' || phase === 'interrupted'
+}
+
+/** What a closed attempt led to, by the state its todo landed in. */
+export const dispositionOf = (to: State, retryScheduled: boolean): Disposition => {
+  switch (to) {
+    case 'done':
+      return 'done'
+    case 'failed':
+      return retryScheduled ? 'retry_scheduled' : 'dead_lettered'
+    case 'canceled':
+      return 'canceled'
+    case 'rejected':
+      return 'rejected'
+    default:
+      return 'requeued'
+  }
+}

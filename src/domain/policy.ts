@@ -1,0 +1,75 @@
+/**
+ * Arithmetic on policies: numbers in, numbers out. Who may be asked for what, for how long, and
+ * when to try again. No clock: moments are the database's, only spans are computed here.
+ */
+
+export interface Backoff {
+  initialSeconds: number
+  factor: number
+  maxSeconds: number
+  /** 0..1: the share of a delay that is left to chance. */
+  jitter: number
+}
+
+/** How a queue treats its todos. Every member has a default, so a queue needs no policy. */
+export interface QueuePolicy {
+  maxAttempts: number
+  backoff: Backoff
+  contexts: 'serial' | 'parallel'
+  reentry: 'explicit' | 'author'
+  dedupe: 'off' | 'messageId'
+  concurrency?: number
+  interruptTtlSeconds?: number
+  timeouts: {
+    scheduleToStart?: number
+    startToClose?: number
+    scheduleToClose?: number
+    heartbeat?: number
+  }
+  retentionDays?: number
+}
+
+export const DEFAULT_POLICY: QueuePolicy = {
+  maxAttempts: 5,
+  backoff: { initialSeconds: 1, factor: 2, maxSeconds: 300, jitter: 0.2 },
+  contexts: 'serial',
+  reentry: 'explicit',
+  dedupe: 'off',
+  timeouts: {},
+}
+
+/** Bounds of an endpoint's default lease and of one call's lease, in seconds. */
+export const LEASE = { defaultSeconds: 300, minDefaultSeconds: 60, maxSeconds: 86_400 } as const
+
+/** ADR-0046: the default wait is the longest lease that can be granted. */
+export const INTERRUPT_TTL = {
+  defaultSeconds: LEASE.maxSeconds,
+  minSeconds: LEASE.minDefaultSeconds,
+} as const
+
+export const INTERRUPT_MAX_WAIT_DEFAULT_SECONDS = 7 * 86_400
+
+/** Seconds until the next try after the `attempt`-th attempt (1-based) failed. `chance` is 0..1. */
+export const retryDelaySeconds = (backoff: Backoff, attempt: number, chance: number): number => {
+  const plain = Math.min(
+    backoff.maxSeconds,
+    backoff.initialSeconds * backoff.factor ** Math.max(0, attempt - 1),
+  )
+  const spread = plain * backoff.jitter
+  return plain - spread + 2 * spread * chance
+}
+
+/**
+ * The wait of an interrupt as a settings value means it: absent or unparsable keeps the default,
+ * zero or less means unbounded, a positive value is raised to the floor (ADR-0046, Decision).
+ * Null is unbounded.
+ */
+export const interruptTtlSeconds = (
+  value: string | null,
+): { seconds: number | null; parsed: boolean } => {
+  if (value === null) return { seconds: INTERRUPT_TTL.defaultSeconds, parsed: true }
+  const number = /^\s*[-+]?\d+\s*$/.test(value) ? Number(value) : Number.NaN
+  if (!Number.isSafeInteger(number)) return { seconds: INTERRUPT_TTL.defaultSeconds, parsed: false }
+  if (number <= 0) return { seconds: null, parsed: true }
+  return { seconds: Math.max(number, INTERRUPT_TTL.minSeconds), parsed: true }
+}

@@ -1,0 +1,179 @@
+/**
+ * The shapes everything above the store speaks of. Messages, parts and artifacts are A2A 1.0 JSON
+ * (spec 4.1); times are Dates of the database's clock.
+ */
+import type { Disposition, EventVerb, Outcome, ReadyReason, State } from './lifecycle.ts'
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
+export type JsonObject = { [key: string]: Json }
+
+/** Exactly one of text, raw, url, data. `raw` is base64. */
+export interface Part {
+  text?: string
+  raw?: string
+  url?: string
+  data?: Json
+  metadata?: JsonObject
+  filename?: string
+  mediaType?: string
+}
+
+export interface Message {
+  messageId: string
+  contextId?: string
+  taskId?: string
+  role: 'ROLE_USER' | 'ROLE_AGENT'
+  parts: Part[]
+  metadata?: JsonObject
+  extensions?: string[]
+  referenceTaskIds?: string[]
+}
+
+export interface Artifact {
+  artifactId: string
+  name?: string
+  description?: string
+  parts: Part[]
+  metadata?: JsonObject
+  extensions?: string[]
+}
+
+/** What an agent said went wrong, or what the server did. */
+export interface Failure {
+  code: string
+  message: string
+}
+
+/** The row, without its documents. `seq` is that of its newest event. */
+export interface Todo {
+  id: string
+  queue: string
+  contextId: string
+  /** The endpoint that sent it; null when an operator did. */
+  clientId: string | null
+  state: State
+  priority: number
+  attempt: number
+  maxAttempts: number
+  attemptsTotal: number
+  fence: string
+  owner: string | null
+  claimant: string | null
+  leaseExpiresAt: Date | null
+  interruptedAt: Date | null
+  interruptHeldUntil: Date | null
+  /** When a pending todo becomes (or became) claimable. */
+  dueAt: Date | null
+  nextRetryAt: Date | null
+  progressAt: Date | null
+  seq: number
+  unread: number
+  /** The newest status: which event set it, and when. */
+  statusSeq: number
+  statusAt: Date
+  createdAt: Date
+  updatedAt: Date
+  finishedAt: Date | null
+  retryOf: string | null
+}
+
+/** A message as stored: its place in the todo's order, and whether the holder has handled it. */
+export interface StoredMessage {
+  seq: number
+  message: Message
+  receivedAt: Date
+}
+
+export interface Attempt {
+  seq: number
+  attempt: number
+  endpointId: string
+  claimant: string | null
+  claimedAt: Date
+  lastHeartbeatAt: Date | null
+  progressAt: Date | null
+  leaseExpiresAt: Date | null
+  endedAt: Date | null
+  outcome: Outcome | null
+  disposition: Disposition | null
+  /** True when the holder vanished instead of reporting. */
+  died: boolean
+  summary: string | null
+  cause: string | null
+}
+
+/** A todo with its documents, as read for anyone outside. */
+export interface TodoView {
+  todo: Todo
+  /** Every message, oldest first, the current status message included. */
+  messages: StoredMessage[]
+  /** Absent when the reader did not ask for them. */
+  artifacts?: Artifact[]
+  metadata: JsonObject | null
+  result: JsonObject | null
+  /** The agent asked that a waiting send be answered with its bare message. */
+  direct: boolean
+}
+
+/** One committed fact about a todo. `message` and `artifact` are the documents it carried. */
+export interface Event {
+  todoId: string
+  seq: number
+  queue: string
+  contextId: string
+  verb: EventVerb
+  from: State | null
+  to: State
+  /** Set while a failure has a retry scheduled, so that the state reads as waiting. */
+  retrying: boolean
+  attempt: number
+  fence: string
+  owner: string | null
+  claimant: string | null
+  ready: ReadyReason | null
+  detail: EventDetail | null
+  at: Date
+  message: Message | null
+  artifact: ArtifactChunk | null
+}
+
+export interface ArtifactChunk {
+  artifact: Artifact
+  append: boolean
+  lastChunk: boolean
+}
+
+/** Small and bounded: what a line on the board needs. Never an answer's text. */
+export interface EventDetail {
+  text?: string
+  note?: string
+  percent?: number
+  error?: Failure
+  retryAt?: string
+}
+
+/** An event in the order of the board's feed. Positions grow; they may have gaps. */
+export interface FeedEvent extends Omit<Event, 'message' | 'artifact'> {
+  position: number
+}
+
+/** One page of todos, newest status first. */
+export interface TodoPage {
+  todos: TodoView[]
+  nextPageToken: string
+  pageSize: number
+  totalSize: number
+}
+
+/** What a list may be narrowed by; all that are given must hold. */
+export interface TodoFilter {
+  queue?: string
+  contextId?: string
+  states?: readonly State[]
+  /** Whether failures with a retry scheduled count: `only` them, or `never`. */
+  retrying?: 'only' | 'never'
+  statusAfter?: Date
+  pageSize: number
+  pageToken?: string
+  includeArtifacts: boolean
+}

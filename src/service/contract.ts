@@ -1,0 +1,219 @@
+/**
+ * What can be asked of switchboard: the services' faces, which protocol and http are written
+ * against. Domain types in, domain types out; a refusal is thrown (domain/errors.ts).
+ */
+import type { InterruptState, State } from '../domain/lifecycle.ts'
+import type { QueuePolicy } from '../domain/policy.ts'
+import type { Caller, Endpoint, EndpointVerb, Scope } from '../domain/scope.ts'
+import type {
+  Artifact,
+  Attempt,
+  Event,
+  Failure,
+  FeedEvent,
+  JsonObject,
+  Message,
+  StoredMessage,
+  Todo,
+  TodoFilter,
+  TodoPage,
+  TodoView,
+} from '../domain/todo.ts'
+
+/* ---------------------------------------------------------------- clients */
+
+export interface Send {
+  queue: string
+  /** As it came; ids of the server's making are filled in. */
+  message: Message
+  metadata?: JsonObject
+  /** 0 first, 1 by default, 2 last. */
+  priority?: number
+}
+
+export interface Sent {
+  view: TodoView
+  /** Wait for a settled state written after this event; 0 if the todo was settled at once. */
+  after: number
+}
+
+export interface ClientService {
+  /**
+   * Makes a todo, or hands a message to the live todo it names: an answer to its question, else
+   * into its inbox. Refuses: forbidden, not_found, finished, invalid (context mismatch).
+   */
+  send(send: Send, caller: Caller): Promise<Sent>
+  get(id: string, scope: Scope, options?: { artifacts?: boolean }): Promise<TodoView>
+  list(filter: TodoFilter, scope: Scope): Promise<TodoPage>
+  /** A todo canceled before is returned as it is. Refuses: not_found, not_cancelable. */
+  cancel(id: string, scope: Scope): Promise<TodoView>
+}
+
+/* ----------------------------------------------------------------- agents */
+
+export interface Claim {
+  /** Narrowed to the endpoint's queues; absent: all of them. */
+  queues?: readonly string[]
+  limit: number
+  waitMs: number
+  leaseSeconds?: number
+  claimant?: string
+}
+
+export interface ClaimedTodo {
+  view: TodoView
+  unread: StoredMessage[]
+  /** Newest first, at most 5, the open one not among them. */
+  priorAttempts: Attempt[]
+}
+
+/** Names the todo and the claim it is held under. `fence` is a number as a decimal string. */
+export interface Held {
+  id: string
+  fence: string
+}
+
+export interface AgentService {
+  claim(claim: Claim, caller: Caller, signal: AbortSignal): Promise<ClaimedTodo[]>
+  heartbeat(
+    held: Held & { leaseSeconds?: number; holdSeconds?: number },
+    caller: Caller,
+  ): Promise<Todo>
+  progress(held: Held & { note?: string; percent?: number }, caller: Caller): Promise<Todo>
+  say(held: Held & { message: Message }, caller: Caller): Promise<Todo>
+  artifact(
+    held: Held & { artifact: Artifact; append: boolean; lastChunk: boolean },
+    caller: Caller,
+  ): Promise<Todo>
+  interrupt(
+    held: Held & { state: InterruptState; message: Message; hold: boolean; schema?: JsonObject },
+    caller: Caller,
+  ): Promise<{ todo: Todo; deadline: Date | null }>
+  /** Waits up to waitMs for a message after `after`, or for the todo to leave the holder. */
+  messages(
+    held: Held & { after: number; waitMs: number },
+    caller: Caller,
+    signal: AbortSignal,
+  ): Promise<{ state: State; messages: StoredMessage[] }>
+  acknowledge(held: Held & { through: number }, caller: Caller): Promise<Todo>
+  complete(
+    held: Held & {
+      message?: Message
+      artifacts?: Artifact[]
+      result?: JsonObject
+      summary?: string
+      acknowledge?: number
+      direct?: boolean
+    },
+    caller: Caller,
+  ): Promise<Todo>
+  fail(
+    held: Held & {
+      error: Failure
+      message?: Message
+      retryable: boolean
+      retryInSeconds?: number
+      summary?: string
+    },
+    caller: Caller,
+  ): Promise<Todo>
+  release(held: Held & { summary?: string; inSeconds?: number }, caller: Caller): Promise<Todo>
+  reject(held: Held & { message?: Message }, caller: Caller): Promise<Todo>
+  get(id: string, caller: Caller): Promise<{ view: TodoView; attempts: Attempt[] }>
+  list(filter: TodoFilter, caller: Caller): Promise<TodoPage>
+}
+
+/* -------------------------------------------------------------- operators */
+
+/** The public face of a queue as an A2A agent. Members beyond these are kept as they came. */
+export interface QueueCard {
+  name: string
+  description: string
+  version: string
+  skills: JsonObject[]
+  defaultInputModes?: string[]
+  defaultOutputModes?: string[]
+  provider?: { organization: string; url: string }
+  documentationUrl?: string
+  iconUrl?: string
+  /** `streaming` is on, `extendedAgentCard` off, unless said otherwise. */
+  capabilities?: { streaming?: boolean; extendedAgentCard?: boolean }
+  /** What an authenticated caller sees instead, member by member. */
+  extended?: JsonObject
+}
+
+export interface Queue {
+  name: string
+  card: QueueCard
+  policy: QueuePolicy
+  createdAt: Date
+  updatedAt: Date
+}
+
+export interface Vend {
+  name: string
+  queues: string[]
+  verbs: EndpointVerb[]
+  defaultLeaseSeconds?: number
+  interruptTtlSeconds?: number
+  effects?: string[]
+  expiresInSeconds?: number
+  sendPerMinute?: number
+}
+
+export interface OperatorService {
+  putQueue(put: {
+    name: string
+    card?: Partial<QueueCard>
+    policy?: Partial<QueuePolicy>
+  }): Promise<Queue>
+  listQueues(): Promise<Queue[]>
+  removeQueue(name: string): Promise<void>
+  vend(vend: Vend): Promise<{ endpoint: Endpoint; token: string }>
+  listEndpoints(): Promise<Endpoint[]>
+  revoke(id: string, cancelTasks: boolean): Promise<Endpoint>
+  rotate(id: string): Promise<{ endpoint: Endpoint; token: string }>
+  updateEndpoint(id: string, change: Partial<Omit<Vend, 'expiresInSeconds'>>): Promise<Endpoint>
+  /** Every known key with its value, or null where unset. */
+  getSettings(): Promise<Record<string, string | null>>
+  setSetting(key: string, value: string): Promise<void>
+  unsetSetting(key: string): Promise<void>
+  list(filter: TodoFilter, caller: Caller): Promise<TodoPage>
+  show(
+    id: string,
+    caller: Caller,
+  ): Promise<{ view: TodoView; attempts: Attempt[]; events: Event[] }>
+  send(send: { queue: string; message: Message; priority?: number }): Promise<TodoView>
+  answer(id: string, message: Message, caller: Caller): Promise<TodoView>
+  cancel(id: string): Promise<TodoView>
+}
+
+/* --------------------------------------------------------------- watching */
+
+/** The cursor lies before what is kept: everything up to `oldest` is gone. */
+export interface Gap {
+  gap: true
+  oldest: number
+}
+
+/** The reader fell too far behind and must resume from its last id. */
+export class TooSlow extends Error {}
+
+export interface Watch {
+  /** The todo once it is settled by an event after `after`. Rejects when the signal fires. */
+  settle(id: string, after: number, signal: AbortSignal): Promise<TodoView>
+  /** The todo's events after `after`, in order, until the terminal one. Throws TooSlow. */
+  follow(id: string, after: number, signal: AbortSignal): AsyncIterable<Event>
+  /** The feed after a position (`now`: from here on). `null` queues means every queue. */
+  feed(
+    after: number | 'now',
+    queues: readonly string[] | null,
+    signal: AbortSignal,
+  ): AsyncIterable<FeedEvent | Gap>
+}
+
+/** Who a bearer token belongs to; null when it belongs to nobody, is revoked or has expired. */
+export type Authenticate = (token: string) => Promise<Caller | null>
+
+/** The queue's public face; null when there is no such queue. `null` asks for the default one. */
+export type ReadQueue = (name: string | null) => Promise<Queue | null>
