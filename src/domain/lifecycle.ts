@@ -78,6 +78,7 @@ export type Condition =
   | 'leaseLapsed'
   | 'interruptExpired'
   | 'comeDue'
+  | 'ownedBy'
   | 'readAll'
 
 export interface Rule {
@@ -281,6 +282,28 @@ export const VERBS = {
     attempt: 'reaped',
     event: true,
     ready: 'requeued',
+  },
+  /** The holder's endpoint was revoked, and another live endpoint may claim the queue. */
+  revoke: {
+    by: 'server',
+    from: [...held, ...interrupted],
+    when: ['ownedBy'],
+    to: 'pending',
+    atCap: 'failed',
+    lease: 'clear',
+    attempt: 'revoked',
+    event: true,
+    ready: 'requeued',
+  },
+  /** The same where nobody is left who may claim it: requeueing would park it for good. */
+  strand: {
+    by: 'server',
+    from: [...held, ...interrupted],
+    when: ['ownedBy'],
+    to: 'failed',
+    lease: 'clear',
+    attempt: 'revoked',
+    event: true,
   },
   /** A scheduled retry or a delayed release has come due: nothing moves but the ready hook. */
   comeDue: {

@@ -170,7 +170,7 @@ export interface TodoFilter {
   queue?: string
   contextId?: string
   states?: readonly State[]
-  /** Whether failures with a retry scheduled count: `only` them, or `never`. */
+  /** Which `failed` todos count: `only` those with a retry scheduled, or `never` those. */
   retrying?: 'only' | 'never'
   statusAfter?: Date
   pageSize: number

@@ -4,6 +4,7 @@
  */
 import type { InterruptState, State } from '../domain/lifecycle.ts'
 import type { QueuePolicy } from '../domain/policy.ts'
+import type { Queue, QueueCard } from '../domain/queue.ts'
 import type { Caller, Endpoint, EndpointVerb, Scope } from '../domain/scope.ts'
 import type {
   Artifact,
@@ -19,6 +20,8 @@ import type {
   TodoPage,
   TodoView,
 } from '../domain/todo.ts'
+
+export type { Queue, QueueCard }
 
 /* ---------------------------------------------------------------- clients */
 
@@ -124,31 +127,6 @@ export interface AgentService {
 }
 
 /* -------------------------------------------------------------- operators */
-
-/** The public face of a queue as an A2A agent. Members beyond these are kept as they came. */
-export interface QueueCard {
-  name: string
-  description: string
-  version: string
-  skills: JsonObject[]
-  defaultInputModes?: string[]
-  defaultOutputModes?: string[]
-  provider?: { organization: string; url: string }
-  documentationUrl?: string
-  iconUrl?: string
-  /** `streaming` is on, `extendedAgentCard` off, unless said otherwise. */
-  capabilities?: { streaming?: boolean; extendedAgentCard?: boolean }
-  /** What an authenticated caller sees instead, member by member. */
-  extended?: JsonObject
-}
-
-export interface Queue {
-  name: string
-  card: QueueCard
-  policy: QueuePolicy
-  createdAt: Date
-  updatedAt: Date
-}
 
 export interface Vend {
   name: string

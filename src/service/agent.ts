@@ -1,0 +1,358 @@
+/**
+ * What an agent may ask: claim or wait, and every verb of a holder. Each names the todo and the
+ * fence of its claim; a holder that lost its lease is refused with stale_fence and changes
+ * nothing. Refusals: forbidden, not_found, stale_fence, wrong_state, unread_messages, duplicate,
+ * limit, unavailable.
+ */
+import { randomUUID } from 'node:crypto'
+import type { Metrics } from '../base/metrics.ts'
+import { invalid, Refusal } from '../domain/errors.ts'
+import type { Verb } from '../domain/lifecycle.ts'
+import {
+  INTERRUPT_MAX_WAIT_DEFAULT_SECONDS,
+  interruptTtlSeconds,
+  retryDelaySeconds,
+} from '../domain/policy.ts'
+import { type Caller, type Endpoint, endpointWith, type Scope } from '../domain/scope.ts'
+import type { Artifact, Message, StoredMessage, Todo } from '../domain/todo.ts'
+import { checkArtifact } from '../store/artifacts.ts'
+import { readClaimed, type Taken } from '../store/claim.ts'
+import type { Database, Session } from '../store/database.ts'
+import { listTodos, readAttempts, readOwed, readView } from '../store/todos.ts'
+import { type Change, type Moved, transitionOne } from '../store/transition.ts'
+import type { Wake } from '../store/wake.ts'
+import type { AgentService, Claim, ClaimedTodo, Held } from './contract.ts'
+import type { Directory } from './directory.ts'
+import { bounded, excerpt } from './excerpt.ts'
+import type { Line } from './line.ts'
+
+export interface AgentParts {
+  database: Database
+  directory: Directory
+  line: Line
+  wake: Wake
+  metrics: Metrics
+  /** How long a lost wake can delay a waiter, in ms. */
+  pollMs: number
+}
+
+const SUMMARY = 2000
+const ATTEMPTS_SHOWN = 100
+
+export const createAgentService = (parts: AgentParts): AgentService => {
+  const { database, directory, line, wake, metrics, pollMs } = parts
+
+  const scopeOf = (endpoint: Endpoint): Scope => ({ kind: 'queues', queues: endpoint.queues })
+
+  /** Moves a todo the caller holds, and counts what ended. */
+  const move = async (
+    verb: Verb,
+    { id, fence }: Held,
+    caller: Caller,
+    change: Change = {},
+    session: Session = database,
+  ): Promise<Moved> => {
+    const endpoint = endpointWith(caller, 'work')
+    const moved = await transitionOne(
+      session,
+      verb,
+      id,
+      { ...change, endpoint: endpoint.id, fence },
+      scopeOf(endpoint),
+    )
+    return moved
+  }
+
+  const agentMessage = (message: Message, id: string): Message => ({ ...message, taskId: id })
+
+  const count = ({ todo }: Moved, outcome: string): void => {
+    metrics.attemptsEnded.inc({ queue: todo.queue, outcome })
+    if (todo.finishedAt) metrics.todosFinished.inc({ queue: todo.queue, state: todo.state })
+  }
+
+  /* ------------------------------------------------------------- claiming */
+
+  const claimedOf = (taken: Taken): ClaimedTodo => ({
+    view: taken.view,
+    unread: taken.unread,
+    priorAttempts: taken.priorAttempts,
+  })
+
+  const claim = async (
+    wanted: Claim,
+    caller: Caller,
+    signal: AbortSignal,
+  ): Promise<ClaimedTodo[]> => {
+    const endpoint = endpointWith(caller, 'work')
+    const queues = wanted.queues ?? endpoint.queues
+    if (queues.some((queue) => !endpoint.queues.includes(queue))) throw new Refusal('forbidden')
+    const change: Change = {
+      endpoint: endpoint.id,
+      leaseSeconds: wanted.leaseSeconds ?? endpoint.defaultLeaseSeconds,
+      claimant: bounded(wanted.claimant ?? endpoint.name, 120),
+    }
+    const place = line.join(queues)
+    metrics.waitingClaims.set(line.waiting())
+    try {
+      const deadline = performance.now() + wanted.waitMs
+      while (!signal.aborted) {
+        const taken = await readClaimed(database, rotated(queues), wanted.limit, change)
+        if (taken.length > 0) return await handOver(taken, caller, signal)
+        const left = deadline - performance.now()
+        if (left <= 0) break
+        await place.called(left, signal)
+      }
+      return []
+    } finally {
+      place.leave()
+      metrics.waitingClaims.set(line.waiting())
+    }
+  }
+
+  /** Queues are probed in turn; starting anywhere keeps the first from starving the last. */
+  const rotated = (queues: readonly string[]): readonly string[] => {
+    if (queues.length < 2) return queues
+    const start = Math.floor(Math.random() * queues.length)
+    return [...queues.slice(start), ...queues.slice(0, start)]
+  }
+
+  /** A claimant that hung up while its claim ran will never know of it: hand the work back. */
+  const handOver = async (
+    taken: readonly Taken[],
+    caller: Caller,
+    signal: AbortSignal,
+  ): Promise<ClaimedTodo[]> => {
+    if (!signal.aborted) {
+      for (const { view, tookOver } of taken) {
+        metrics.todosClaimed.inc({ queue: view.todo.queue })
+        if (tookOver) {
+          metrics.todoLeasesExpired.inc({ queue: view.todo.queue })
+          metrics.attemptsEnded.inc({ queue: view.todo.queue, outcome: 'lease_expired' })
+        }
+      }
+      return taken.map(claimedOf)
+    }
+    for (const { view } of taken) {
+      const held = { id: view.todo.id, fence: view.todo.fence }
+      await move('release', held, caller, { summary: 'the claimant had hung up' })
+    }
+    return []
+  }
+
+  /* ------------------------------------------------------------- artifacts */
+
+  const artifactChange = (artifact: Artifact, append: boolean, lastChunk: boolean): Change => ({
+    artifact: { id: artifact.artifactId, json: JSON.stringify(artifact), append, lastChunk },
+  })
+
+  const addArtifact = async (
+    session: Session,
+    held: Held,
+    caller: Caller,
+    artifact: Artifact,
+    append: boolean,
+    lastChunk: boolean,
+  ): Promise<Moved> => {
+    if (append && (await checkArtifact(session, held.id, artifact.artifactId)).closed) {
+      throw invalid('append', `artifact ${artifact.artifactId} had its last chunk`)
+    }
+    return move('artifact', held, caller, artifactChange(artifact, append, lastChunk), session)
+  }
+
+  /* ------------------------------------------------------------- waiting */
+
+  const unreadRefusal = async (refusal: unknown, id: string): Promise<unknown> => {
+    if (!(refusal instanceof Refusal) || refusal.kind !== 'unread_messages') return refusal
+    return new Refusal('unread_messages', { id, unread: await readOwed(database, id, 0) })
+  }
+
+  /** The holder's own look at its todo: refused once it holds it no longer. */
+  const lookHeld = async ({ id, fence }: Held, endpoint: Endpoint): Promise<Todo> => {
+    const view = await readView(database, id, scopeOf(endpoint), false)
+    if (!view) throw new Refusal('not_found')
+    const { todo } = view
+    if (todo.owner !== endpoint.id || todo.fence !== fence) {
+      throw new Refusal('stale_fence', { id, state: todo.state })
+    }
+    return todo
+  }
+
+  const messages = async (
+    held: Held & { after: number; waitMs: number },
+    caller: Caller,
+    signal: AbortSignal,
+  ): Promise<{ state: Todo['state']; messages: StoredMessage[] }> => {
+    const endpoint = endpointWith(caller, 'work')
+    const deadline = performance.now() + held.waitMs
+    for (;;) {
+      // The wake is asked for before looking, so that nothing falls between look and wait.
+      const woken = new Promise<void>((resolve) => {
+        const done = (): void => {
+          off()
+          clearTimeout(timer)
+          signal.removeEventListener('abort', done)
+          resolve()
+        }
+        const off = wake.on(`todo:${held.id}`, done)
+        const timer = setTimeout(done, Math.max(0, Math.min(pollMs, deadline - performance.now())))
+        signal.addEventListener('abort', done, { once: true })
+      })
+      const todo = await lookHeld(held, endpoint)
+      const owed = await readOwed(database, held.id, held.after)
+      if (owed.length > 0 || performance.now() >= deadline || signal.aborted) {
+        return { state: todo.state, messages: owed }
+      }
+      await woken
+    }
+  }
+
+  /* ------------------------------------------------------------- the rest */
+
+  const heartbeat: AgentService['heartbeat'] = async (
+    { leaseSeconds, holdSeconds, ...held },
+    caller,
+  ) => {
+    try {
+      const change = leaseSeconds === undefined ? {} : { leaseSeconds }
+      return (await move('heartbeat', held, caller, change)).todo
+    } catch (error) {
+      const interrupted =
+        error instanceof Refusal &&
+        error.kind === 'wrong_state' &&
+        error.detail.state?.endsWith('-required')
+      if (!interrupted) throw error
+      const endpoint = endpointWith(caller, 'work')
+      const hold = Math.min(holdSeconds ?? endpoint.defaultLeaseSeconds, await longestWaitSeconds())
+      return (await move('hold', held, caller, { holdSeconds: hold })).todo
+    }
+  }
+
+  const longestWaitSeconds = async (): Promise<number> => {
+    const value = Number((await directory.settings()).get('interrupt_max_wait_seconds'))
+    return Number.isSafeInteger(value) && value > 0 ? value : INTERRUPT_MAX_WAIT_DEFAULT_SECONDS
+  }
+
+  const deadlineOf = async (todo: Todo, endpoint: Endpoint): Promise<Date | null> => {
+    const queue = await directory.queue(todo.queue)
+    const own = endpoint.interruptTtlSeconds ?? queue?.policy.interruptTtlSeconds
+    const setting = (await directory.settings()).get('interrupt_lease_ttl_seconds') ?? null
+    const seconds = own ?? interruptTtlSeconds(setting).seconds
+    return seconds === null || todo.interruptedAt === null
+      ? null
+      : new Date(todo.interruptedAt.getTime() + seconds * 1000)
+  }
+
+  return {
+    claim,
+    heartbeat,
+    messages,
+    progress: async ({ note, percent, ...held }, caller) =>
+      (
+        await move('progress', held, caller, {
+          detail: {
+            ...(note !== undefined && { note: bounded(note) }),
+            ...(percent !== undefined && { percent }),
+          },
+        })
+      ).todo,
+    say: async ({ message, ...held }, caller) =>
+      (
+        await move('say', held, caller, {
+          message: agentMessage(message, held.id),
+          detail: { text: excerpt(message) },
+        })
+      ).todo,
+    artifact: async ({ artifact, append, lastChunk, ...held }, caller) =>
+      (await addArtifact(database, held, caller, artifact, append, lastChunk)).todo,
+    interrupt: async ({ state, message, hold, schema, ...held }, caller) => {
+      if (schema) throw new Refusal('unsupported', {}, 'answer schemas are not supported yet')
+      const { todo } = await move('interrupt', held, caller, {
+        asked: state,
+        park: !hold,
+        message: agentMessage(message, held.id),
+        detail: { text: excerpt(message) },
+      })
+      return { todo, deadline: await deadlineOf(todo, endpointWith(caller, 'work')) }
+    },
+    acknowledge: async ({ through, ...held }, caller) =>
+      (await move('acknowledge', held, caller, { through })).todo,
+    complete: async (
+      { message, artifacts, result, summary, acknowledge, direct, ...held },
+      caller,
+    ) => {
+      const finish = async (session: Session): Promise<Moved> => {
+        for (const artifact of artifacts ?? []) {
+          await addArtifact(session, held, caller, artifact, false, true)
+        }
+        return move(
+          'complete',
+          held,
+          caller,
+          {
+            ...(message && {
+              message: agentMessage(message, held.id),
+              detail: { text: excerpt(message) },
+            }),
+            ...(result && { result }),
+            ...(summary !== undefined && { summary: bounded(summary, SUMMARY) }),
+            ...(acknowledge !== undefined && { through: acknowledge }),
+            ...(direct && { direct }),
+          },
+          session,
+        )
+      }
+      try {
+        const moved = await (artifacts?.length ? database.transaction(finish) : finish(database))
+        count(moved, 'completed')
+        return moved.todo
+      } catch (error) {
+        throw await unreadRefusal(error, held.id)
+      }
+    },
+    fail: async ({ error, message, retryable, retryInSeconds, summary, ...held }, caller) => {
+      // The fence fixes the attempt, so what is read here is what the statement will see.
+      const todo = await lookHeld(held, endpointWith(caller, 'work'))
+      const policy = (await directory.queue(todo.queue))?.policy
+      const failure = { code: bounded(error.code, 120), message: bounded(error.message, SUMMARY) }
+      const delay =
+        retryInSeconds ?? (policy && retryDelaySeconds(policy.backoff, todo.attempt, Math.random()))
+      const moved = await move('fail', held, caller, {
+        ...(message && { message: agentMessage(message, held.id) }),
+        ...(retryable && delay !== undefined && { retrySeconds: delay }),
+        detail: { error: { code: failure.code, message: bounded(failure.message) } },
+        result: { error: failure.code, detail: failure.message },
+        summary: bounded(summary ?? failure.message, SUMMARY),
+        cause: failure.code,
+      })
+      count(moved, 'failed')
+      return moved.todo
+    },
+    release: async ({ summary, inSeconds, ...held }, caller) => {
+      const moved = await move('release', held, caller, {
+        ...(summary !== undefined && { summary: bounded(summary, SUMMARY) }),
+        ...(inSeconds !== undefined && { dueSeconds: inSeconds }),
+      })
+      count(moved, 'released')
+      return moved.todo
+    },
+    reject: async ({ message, ...held }, caller) => {
+      const moved = await move('reject', held, caller, {
+        ...(message && {
+          message: agentMessage(message, held.id),
+          detail: { text: excerpt(message) },
+        }),
+      })
+      count(moved, 'rejected')
+      return moved.todo
+    },
+    get: async (id, caller) => {
+      const view = await readView(database, id, scopeOf(endpointWith(caller, 'work')))
+      if (!view) throw new Refusal('not_found')
+      return { view, attempts: await readAttempts(database, id, ATTEMPTS_SHOWN) }
+    },
+    list: (filter, caller) => listTodos(database, filter, scopeOf(endpointWith(caller, 'work'))),
+  }
+}
+
+/** An agent may leave the id of a message to the server. */
+export const newMessageId = (): string => randomUUID()

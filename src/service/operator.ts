@@ -1,0 +1,200 @@
+/**
+ * What an operator may ask: queues, endpoints, settings, and any todo. Endpoints with the verbs
+ * `watch` and `answer` may look and answer in their own queues.
+ */
+import { randomUUID } from 'node:crypto'
+import type { Metrics } from '../base/metrics.ts'
+import { invalid, Refusal } from '../domain/errors.ts'
+import { DEFAULT_POLICY, LEASE, type QueuePolicy } from '../domain/policy.ts'
+import type { QueueCard } from '../domain/queue.ts'
+import { EVERYTHING, watchScope } from '../domain/scope.ts'
+import type { Event } from '../domain/todo.ts'
+import type { Database } from '../store/database.ts'
+import {
+  addEndpoint,
+  newToken,
+  readEndpoints,
+  revokeEndpoint,
+  rotateEndpoint,
+  updateEndpoint,
+} from '../store/endpoints.ts'
+import { readEvents } from '../store/events.ts'
+import { putQueue, readQueues, removeQueue } from '../store/queues.ts'
+import { readSettings, writeSetting } from '../store/settings.ts'
+import { addTodo, listTodos, readAttempts, readView } from '../store/todos.ts'
+import { cancelTodo, type Deliver } from './client.ts'
+import type { OperatorService } from './contract.ts'
+import { excerpt } from './excerpt.ts'
+import { cancelAllOf, settleRevoked } from './revocation.ts'
+
+export interface OperatorParts {
+  database: Database
+  metrics: Metrics
+  deliver: Deliver
+}
+
+/** What may be set while everything runs, and what a value must be. */
+export const SETTINGS: Readonly<
+  Record<string, { help: string; accepts: (value: string) => boolean }>
+> = {
+  interrupt_lease_ttl_seconds: {
+    help: 'seconds an interrupt may wait; 0 or less: for ever',
+    // Anything goes: a value that does not parse keeps the default (ADR-0046).
+    accepts: () => true,
+  },
+  interrupt_max_wait_seconds: {
+    help: 'seconds a live holder may extend its wait to',
+    accepts: (value) => /^[1-9]\d{0,8}$/.test(value),
+  },
+  sse_retry_ms: {
+    help: 'milliseconds a client waits before it reconnects an event stream',
+    accepts: (value) => /^\d{1,7}$/.test(value),
+  },
+  default_queue: {
+    help: 'the queue whose card is at /.well-known/agent-card.json',
+    accepts: (value) => value !== '',
+  },
+}
+
+const EVENTS_SHOWN = 1000
+const ATTEMPTS_SHOWN = 100
+
+const BLANK_CARD: Omit<QueueCard, 'name'> = {
+  description: 'An agent behind switchboard',
+  version: '1.0.0',
+  skills: [],
+}
+
+export const createOperatorService = (parts: OperatorParts): OperatorService => {
+  const { database, metrics, deliver } = parts
+
+  const knownSetting = (key: string): (typeof SETTINGS)[string] => {
+    const setting = SETTINGS[key]
+    if (!setting) {
+      throw invalid('key', `is not a setting; there are ${Object.keys(SETTINGS).join(', ')}`)
+    }
+    return setting
+  }
+
+  const requireQueues = async (queues: readonly string[] | undefined): Promise<void> => {
+    if (!queues) return
+    const known = new Set((await readQueues(database)).map(({ name }) => name))
+    const unknown = queues.filter((queue) => !known.has(queue))
+    if (unknown.length > 0) throw invalid('queues', `there is no queue ${unknown.join(', ')}`)
+  }
+
+  return {
+    putQueue: async ({ name, card, policy }) => {
+      const before = (await readQueues(database)).find((queue) => queue.name === name)
+      const merged: QueuePolicy = {
+        ...DEFAULT_POLICY,
+        ...before?.policy,
+        ...policy,
+        backoff: { ...DEFAULT_POLICY.backoff, ...before?.policy.backoff, ...policy?.backoff },
+        timeouts: { ...before?.policy.timeouts, ...policy?.timeouts },
+      }
+      const queue = await putQueue(database, {
+        name,
+        card: { ...BLANK_CARD, name, ...before?.card, ...card },
+        policy: merged,
+      })
+      metrics.seedQueue(name)
+      return queue
+    },
+    listQueues: () => readQueues(database),
+    removeQueue: (name) => removeQueue(database, name),
+
+    vend: async (vend) => {
+      await requireQueues(vend.queues)
+      const token = newToken()
+      const endpoint = await addEndpoint(database, token, {
+        name: vend.name,
+        queues: vend.queues,
+        verbs: vend.verbs,
+        defaultLeaseSeconds: vend.defaultLeaseSeconds ?? LEASE.defaultSeconds,
+        interruptTtlSeconds: vend.interruptTtlSeconds ?? null,
+        effects: vend.effects ?? null,
+        sendPerMinute: vend.sendPerMinute ?? null,
+        expiresInSeconds: vend.expiresInSeconds ?? null,
+      })
+      return { endpoint, token }
+    },
+    listEndpoints: () => readEndpoints(database),
+    revoke: async (id, cancelTasks) => {
+      const endpoint = await revokeEndpoint(database, id)
+      if (!endpoint) throw new Refusal('not_found')
+      await settleRevoked(database, metrics, endpoint)
+      if (cancelTasks) await cancelAllOf(database, metrics, id, endpoint.queues)
+      return endpoint
+    },
+    rotate: async (id) => {
+      const token = newToken()
+      const endpoint = await rotateEndpoint(database, id, token)
+      if (!endpoint) throw new Refusal('not_found')
+      return { endpoint, token }
+    },
+    updateEndpoint: async (id, change) => {
+      await requireQueues(change.queues)
+      const endpoint = await updateEndpoint(database, id, change)
+      if (!endpoint) throw new Refusal('not_found')
+      return endpoint
+    },
+
+    getSettings: async () => {
+      const set = await readSettings(database)
+      return Object.fromEntries(Object.keys(SETTINGS).map((key) => [key, set.get(key) ?? null]))
+    },
+    setSetting: async (key, value) => {
+      const { accepts, help } = knownSetting(key)
+      if (!accepts(value)) throw invalid('value', `does not fit ${key}: ${help}`)
+      await writeSetting(database, key, value)
+    },
+    unsetSetting: async (key) => {
+      knownSetting(key)
+      await writeSetting(database, key, null)
+    },
+
+    list: (filter, caller) => listTodos(database, filter, watchScope(caller)),
+    show: async (id, caller) => {
+      const view = await readView(database, id, watchScope(caller))
+      if (!view) throw new Refusal('not_found')
+      const [attempts, events] = await Promise.all([
+        readAttempts(database, id, ATTEMPTS_SHOWN),
+        readEvents(
+          database,
+          [{ id, after: Math.max(0, view.todo.seq - EVENTS_SHOWN) }],
+          EVENTS_SHOWN,
+        ),
+      ])
+      return { view, attempts, events: events.map(withoutDocuments) }
+    },
+    send: async ({ queue, message, priority }) => {
+      const found = (await readQueues(database)).find(({ name }) => name === queue)
+      if (!found) throw new Refusal('not_found')
+      const id = randomUUID()
+      const contextId = message.contextId || randomUUID()
+      const todo = await addTodo(database, {
+        id,
+        queue,
+        contextId,
+        clientId: null,
+        priority: priority ?? 1,
+        maxAttempts: found.policy.maxAttempts,
+        message: { ...message, taskId: id, contextId },
+        detail: { text: excerpt(message) },
+      })
+      const view = todo && (await readView(database, id, EVERYTHING))
+      if (!view) throw new Refusal('not_found')
+      metrics.todosSent.inc({ queue })
+      return view
+    },
+    answer: async (id, message, caller) => {
+      const sender = caller.kind === 'endpoint' ? caller.endpoint.id : null
+      return (await deliver(id, message, watchScope(caller, 'answer'), sender)).view
+    },
+    cancel: (id) => cancelTodo(database, metrics, id, EVERYTHING),
+  }
+}
+
+/** The conversation and artifacts are shown once, not again with each event. */
+const withoutDocuments = (event: Event): Event => ({ ...event, message: null, artifact: null })

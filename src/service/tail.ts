@@ -1,0 +1,137 @@
+/**
+ * A tail: the end of an ordered log, kept by one reader for however many follow it. The newest
+ * entries stay in a small ring; a follower is only a cursor. One that keeps up is served from the
+ * ring, without a query of its own; one that lags, or resumes from long ago, reads the pages it
+ * missed. So nothing is buffered for anybody, and nothing can be missed or come twice.
+ */
+
+export interface TailOptions<Entry> {
+  /** Entries after the cursor, oldest first, at most `limit`. */
+  read: (after: number, limit: number) => Promise<Entry[]>
+  cursorOf: (entry: Entry) => number
+  /** Where the tail begins: what is later goes through the ring. */
+  head: number
+  ringEntries?: number
+  /** About how much an entry weighs; the ring holds `ringWeight` at most. */
+  weigh?: (entry: Entry) => number
+  ringWeight?: number
+}
+
+export interface Tail<Entry> {
+  /** Something may have been appended. */
+  nudge(): void
+  /** Entries after the cursor, then those to come, until the signal fires. */
+  follow(after: number, signal: AbortSignal): AsyncGenerator<Entry, void, undefined>
+  followers(): number
+  head(): number
+}
+
+const PAGE = 200
+
+export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
+  const { read, cursorOf, weigh = () => 1 } = options
+  const ringEntries = options.ringEntries ?? 1000
+  const ringWeight = options.ringWeight ?? Number.POSITIVE_INFINITY
+  let ring: Entry[] = []
+  let weight = 0
+  /** Everything after `floor` up to `head` is in the ring. */
+  let floor = options.head
+  let head = options.head
+  let dirty = true
+  let reading: Promise<void> | null = null
+  let waiting = new Set<() => void>()
+  let count = 0
+
+  const append = (entries: readonly Entry[]): void => {
+    for (const entry of entries) {
+      ring.push(entry)
+      weight += weigh(entry)
+      head = cursorOf(entry)
+    }
+    let drop = 0
+    while (ring.length - drop > ringEntries || (weight > ringWeight && drop < ring.length)) {
+      const dropped = ring[drop]!
+      weight -= weigh(dropped)
+      floor = cursorOf(dropped)
+      drop += 1
+    }
+    if (drop > 0) ring = ring.slice(drop)
+  }
+
+  /** One read at a time; a nudge during one causes another after it. Never rejects. */
+  const refresh = (): Promise<void> => {
+    reading ??= (async () => {
+      try {
+        while (dirty) {
+          dirty = false
+          const entries = await read(head, PAGE)
+          if (entries.length === PAGE) dirty = true
+          append(entries)
+        }
+      } catch {
+        // The database is away. Followers wait on; the next nudge, at the latest a poll, reads.
+        dirty = true
+        return
+      } finally {
+        reading = null
+      }
+      const woken = waiting
+      waiting = new Set()
+      for (const wake of woken) wake()
+    })()
+    return reading
+  }
+
+  const change = (signal: AbortSignal): Promise<void> =>
+    new Promise((resolve) => {
+      const done = (): void => {
+        waiting.delete(done)
+        signal.removeEventListener('abort', done)
+        resolve()
+      }
+      waiting.add(done)
+      signal.addEventListener('abort', done, { once: true })
+    })
+
+  const from = (after: number): Entry[] => {
+    let low = 0
+    let high = ring.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (cursorOf(ring[middle]!) > after) high = middle
+      else low = middle + 1
+    }
+    return ring.slice(low, low + PAGE)
+  }
+
+  return {
+    nudge: () => {
+      dirty = true
+      if (waiting.size > 0) void refresh()
+    },
+    async *follow(after, signal) {
+      count += 1
+      try {
+        let cursor = after
+        while (!signal.aborted) {
+          if (dirty && cursor >= head) await refresh()
+          const entries = cursor >= floor ? from(cursor) : await read(cursor, PAGE)
+          if (entries.length === 0) {
+            // Nothing is kept between the cursor and the ring; or the ring has been served.
+            if (cursor < floor) cursor = floor
+            else await change(signal)
+          }
+          for (const entry of entries) {
+            if (signal.aborted) return
+            cursor = cursorOf(entry)
+            yield entry
+          }
+        }
+      } finally {
+        count -= 1
+      }
+    },
+    followers: () => count,
+    head: () => head,
+  }
+}

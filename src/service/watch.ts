@@ -1,0 +1,230 @@
+/**
+ * All waiting for what others do, in one file: until a todo settles, a todo's events, the feed.
+ * Each process has one reader for all settling todos, one tail for each followed todo and one for
+ * the feed; what is read is handed to everybody who waits for it. A wake says when to read, and a
+ * poll backs it up.
+ */
+import { Refusal } from '../domain/errors.ts'
+import { phaseOf, settled } from '../domain/lifecycle.ts'
+import { EVERYTHING } from '../domain/scope.ts'
+import type { Event, FeedEvent, TodoView } from '../domain/todo.ts'
+import type { Database } from '../store/database.ts'
+import { readEvents, readFeed, readFeedBounds } from '../store/events.ts'
+import { readSettled, readView } from '../store/todos.ts'
+import type { Wake } from '../store/wake.ts'
+import type { Gap, Watch } from './contract.ts'
+import { createTail, type Tail } from './tail.ts'
+
+export interface WatchParts {
+  database: Database
+  wake: Wake
+  /** How long a lost wake can delay a waiter, in ms. */
+  pollMs: number
+}
+
+export interface RunningWatch extends Watch {
+  start(): void
+  stop(): void
+}
+
+/** A ring holds at most about this much of one todo's events, in characters of JSON. */
+const RING_WEIGHT = 1_000_000
+
+const ended = (event: Event): boolean =>
+  phaseOf({ state: event.to, nextRetryAt: event.retrying ? true : null }) === 'ended'
+
+const weigh = (event: Event): number =>
+  200 +
+  (event.message ? JSON.stringify(event.message).length : 0) +
+  (event.artifact ? JSON.stringify(event.artifact).length : 0)
+
+interface Settling {
+  id: string
+  after: number
+  done(view: TodoView): void
+}
+
+export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatch => {
+  /* ------------------------------------------------------------- settling */
+
+  const settling = new Map<string, Set<Settling>>()
+  let rung = new Set<string>()
+  let looking = false
+
+  /** Reads all that were rung in one statement, however many wait for them. */
+  const look = async (): Promise<void> => {
+    if (looking) return
+    looking = true
+    try {
+      while (rung.size > 0) {
+        const ids = rung
+        rung = new Set()
+        const watched = [...ids].flatMap((id) => [...(settling.get(id) ?? [])])
+        if (watched.length === 0) continue
+        // Those who wait for one todo may wait from different events on: read by the earliest.
+        const earliest = new Map<string, number>()
+        for (const { id, after } of watched) {
+          earliest.set(id, Math.min(after, earliest.get(id) ?? after))
+        }
+        const views = await readSettled(
+          database,
+          [...earliest].map(([id, after]) => ({ id, after })),
+        )
+        for (const view of views) {
+          for (const waiter of settling.get(view.todo.id) ?? []) {
+            if (view.todo.statusSeq > waiter.after) waiter.done(view)
+          }
+        }
+      }
+    } catch {
+      // The database is away: the poll asks for all of them again.
+    } finally {
+      looking = false
+    }
+  }
+
+  const ring = (id: string): void => {
+    if (!settling.has(id)) return
+    rung.add(id)
+    // Rings of one moment share a look.
+    if (rung.size === 1) setImmediate(() => void look())
+  }
+
+  const settle = async (id: string, after: number, signal: AbortSignal): Promise<TodoView> => {
+    let off: () => void = () => {}
+    const waited = new Promise<TodoView>((resolve, reject) => {
+      const waiter: Settling = { id, after, done: resolve }
+      const waiters = settling.get(id) ?? new Set()
+      settling.set(id, waiters.add(waiter))
+      const onAbort = (): void => reject(signal.reason)
+      signal.addEventListener('abort', onAbort, { once: true })
+      off = () => {
+        signal.removeEventListener('abort', onAbort)
+        waiters.delete(waiter)
+        if (waiters.size === 0) settling.delete(id)
+      }
+    })
+    waited.catch(() => {})
+    try {
+      signal.throwIfAborted()
+      // The wake was asked for first, so what happens during this read is not missed.
+      const view = await readView(database, id, EVERYTHING)
+      if (!view) throw new Refusal('not_found')
+      if (settled(view.todo) && view.todo.statusSeq > after) return view
+      return await waited
+    } finally {
+      off()
+    }
+  }
+
+  /* ------------------------------------------------------------- following */
+
+  const tails = new Map<string, Tail<Event>>()
+
+  const tailOf = (id: string, head: number): Tail<Event> => {
+    const known = tails.get(id)
+    if (known) return known
+    const tail = createTail<Event>({
+      read: (after, limit) => readEvents(database, [{ id, after }], limit),
+      cursorOf: (event) => event.seq,
+      head,
+      ringWeight: RING_WEIGHT,
+      weigh,
+    })
+    tails.set(id, tail)
+    return tail
+  }
+
+  async function* follow(
+    id: string,
+    after: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<Event, void, undefined> {
+    const tail = tailOf(id, after)
+    try {
+      for await (const event of tail.follow(after, signal)) {
+        yield event
+        if (ended(event)) return
+      }
+    } finally {
+      if (tail.followers() === 0) tails.delete(id)
+    }
+  }
+
+  /* ------------------------------------------------------------- the feed */
+
+  let feedTail: Tail<FeedEvent> | null = null
+  let opening: Promise<Tail<FeedEvent>> | null = null
+
+  const openFeed = (): Promise<Tail<FeedEvent>> => {
+    opening ??= (async () => {
+      const { newest } = await readFeedBounds(database)
+      feedTail = createTail<FeedEvent>({
+        read: (after, limit) => readFeed(database, after + 1, limit),
+        cursorOf: (event) => event.position,
+        head: newest,
+      })
+      return feedTail
+    })().catch((error: unknown) => {
+      opening = null
+      throw error
+    })
+    return opening
+  }
+
+  async function* feed(
+    after: number | 'now',
+    queues: readonly string[] | null,
+    signal: AbortSignal,
+  ): AsyncGenerator<FeedEvent | Gap, void, undefined> {
+    const tail = await openFeed()
+    // An event's ready hook has the position after its own: the event itself comes again, and the
+    // reader of frames leaves out what it has seen.
+    const { oldest, newest } = await readFeedBounds(database)
+    let cursor = after === 'now' ? newest : after - 1
+    if (after !== 'now' && oldest > 0 && after + 2 < oldest) {
+      yield { gap: true, oldest }
+      cursor = oldest - 1
+    } else if (after !== 'now' && after > newest + 1) {
+      // A cursor of another database, or of one restored from a backup.
+      yield { gap: true, oldest }
+      cursor = newest
+    }
+    for await (const event of tail.follow(cursor, signal)) {
+      if (queues === null || queues.includes(event.queue)) yield event
+    }
+  }
+
+  /* ------------------------------------------------------------- life */
+
+  const offs: (() => void)[] = []
+
+  const lookAtAll = (): void => {
+    for (const id of settling.keys()) rung.add(id)
+    if (rung.size > 0) void look()
+    for (const tail of tails.values()) tail.nudge()
+    feedTail?.nudge()
+  }
+
+  return {
+    settle,
+    follow,
+    feed,
+    start: () => {
+      const poll = setInterval(lookAtAll, pollMs)
+      poll.unref()
+      offs.push(
+        () => clearInterval(poll),
+        wake.onPrefix('todo:', (id) => {
+          ring(id)
+          tails.get(id)?.nudge()
+        }),
+        wake.on('placed', () => feedTail?.nudge()),
+        wake.onLost(lookAtAll),
+      )
+    },
+    stop: () => {
+      for (const off of offs.splice(0)) off()
+    },
+  }
+}

@@ -1,0 +1,62 @@
+/** The claim, and everything its claimant needs to begin, in one statement. */
+import type { Attempt, StoredMessage, TodoView } from '../domain/todo.ts'
+import type { Session } from './database.ts'
+import {
+  type AttemptJson,
+  type DocumentsRow,
+  documentsOf,
+  toAttempt,
+  toDocuments,
+} from './todos.ts'
+import { type Change, claimStatement, transitionClaim } from './transition.ts'
+
+export interface Taken {
+  view: TodoView
+  unread: StoredMessage[]
+  priorAttempts: Attempt[]
+  /** The lease of an earlier holder had lapsed: this claim ended its attempt. */
+  tookOver: boolean
+}
+
+const PRIOR_ATTEMPTS = 5
+
+interface Extra extends DocumentsRow {
+  prior: AttemptJson[] | null
+  acknowledged_seq: number
+  owed: number[] | null
+}
+
+/** On a first claim there is nothing but the message: the rest is not even looked for. */
+const claim = claimStatement<Extra>(`, m.acknowledged_seq,
+  case when m.unread > 0 then (select json_agg(o.seq order by o.seq) from messages o
+    where o.todo_id = m.id and o.owed and o.seq > m.acknowledged_seq) end as owed,
+  case when m.attempts_total > 1 then (select json_agg(a order by a.seq desc) from (
+    select * from attempts a where a.todo_id = m.id and a.seq < m.attempts_total
+    order by a.seq desc limit ${PRIOR_ATTEMPTS}) a) end as prior,
+  ${documentsOf('m', 'm.attempts_total > 1')}`)
+
+/** The statement sees the attempt it has just closed as it was before: still open. */
+const closedNow = (attempt: Attempt, at: Date): Attempt =>
+  attempt.endedAt
+    ? attempt
+    : { ...attempt, endedAt: at, outcome: 'lease_expired', disposition: 'requeued', died: true }
+
+/** Up to `limit` todos of these queues, claimed; empty where none is due. */
+export const readClaimed = async (
+  session: Session,
+  queues: readonly string[],
+  limit: number,
+  change: Change,
+): Promise<Taken[]> => {
+  const claimed = await transitionClaim(session, claim, queues, limit, change)
+  return claimed.map(({ todo, from, extra }) => {
+    const view: TodoView = { todo, ...toDocuments(extra, true) }
+    const owed = new Set(extra.owed ?? [])
+    return {
+      view,
+      unread: view.messages.filter(({ seq }) => owed.has(seq)),
+      priorAttempts: (extra.prior ?? []).map((row) => closedNow(toAttempt(row), todo.updatedAt)),
+      tookOver: from === 'claimed',
+    }
+  })
+}

@@ -1,0 +1,195 @@
+/**
+ * The way to PostgreSQL: one bounded pool, named prepared statements, transactions, and what every
+ * failure means. Statements are written with `:named` parameters and compiled once. SQLSTATEs are
+ * looked at here and nowhere else.
+ *
+ * A statement rings after it has committed: at once outside a transaction, else after COMMIT.
+ */
+import { createHash } from 'node:crypto'
+import pg from 'pg'
+import { Refusal } from '../domain/errors.ts'
+
+/** Compiled once; `order` says which named parameter stands at $1, $2, … */
+export interface Statement<Row> {
+  readonly name: string
+  readonly text: string
+  readonly order: readonly string[]
+  /** Only carries the row type. */
+  readonly row?: Row
+}
+
+type Value = unknown
+export type Values = Readonly<Record<string, Value>>
+
+/** `:name` becomes `$n`; `::type` is left alone. */
+export const statement = <Row>(label: string, text: string): Statement<Row> => {
+  const order: string[] = []
+  const compiled = text.replace(/(?<!:):([a-z_]+)/g, (_, name: string) => {
+    const known = order.indexOf(name)
+    return `$${known >= 0 ? known + 1 : order.push(name)}`
+  })
+  const digest = createHash('sha1').update(compiled).digest('hex').slice(0, 8)
+  return { name: `${label}_${digest}`, text: compiled, order }
+}
+
+/** What is rung after a commit: a topic and, for queues, how many todos became claimable. */
+export interface Ring {
+  topic: string
+  count: number
+}
+
+/** What a store function needs: to run statements, and to say what should be rung for them. */
+export interface Session {
+  run<Row>(statement: Statement<Row>, values: Values): Promise<Row[]>
+  /** A one-off query, for lists whose shape depends on their filters. */
+  query<Row>(text: string, values: readonly Value[]): Promise<Row[]>
+  ring(rings: readonly Ring[]): void
+}
+
+export interface Database extends Session {
+  /** May run `work` again after a serialization failure or deadlock: nothing but SQL inside. */
+  transaction<T>(work: (session: Session) => Promise<T>): Promise<T>
+  onRing(listener: (rings: readonly Ring[]) => void): void
+  counts(): { total: number; idle: number; waiting: number }
+  close(): Promise<void>
+}
+
+/** Matches `constraint` of a unique violation. */
+export const isUniqueViolation = (error: unknown, constraint: string): boolean =>
+  error instanceof pg.DatabaseError && error.code === '23505' && error.constraint === constraint
+
+/** Serialization failure and deadlock: nothing was done, and doing it again is the answer. */
+const RUN_AGAIN = new Set(['40001', '40P01'])
+const RUN_AGAIN_TIMES = 10
+
+/** Classes and codes that say the server is away, going away or full. */
+const isAway = (error: unknown): boolean => {
+  if (error instanceof pg.DatabaseError) {
+    const code = error.code ?? ''
+    return code.startsWith('08') || code.startsWith('57P') || code === '53300' || code === '3D000'
+  }
+  const code = (error as NodeJS.ErrnoException | null)?.code
+  if (
+    code !== undefined &&
+    /^(ECONN|EPIPE|ENOENT|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOST)/.test(code)
+  ) {
+    return true
+  }
+  // pg has no codes for these: its pool's acquire timeout and its ends of connection.
+  return (
+    error instanceof Error &&
+    /timeout exceeded|[Cc]onnection (terminated|ended)|not queryable/.test(error.message)
+  )
+}
+
+const again = (error: unknown): boolean =>
+  error instanceof pg.DatabaseError && RUN_AGAIN.has(error.code ?? '')
+
+/** A statement cut short by statement_timeout or lock_timeout. */
+const isTimeout = (error: unknown): boolean =>
+  error instanceof pg.DatabaseError && (error.code === '57014' || error.code === '55P03')
+
+const asRefusal = (error: unknown): unknown =>
+  isAway(error) || isTimeout(error)
+    ? Object.assign(new Refusal('unavailable', { retryAfterSeconds: 1 }), { cause: error })
+    : error
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+const runAgainWhile = async <T>(work: () => Promise<T>): Promise<T> => {
+  for (let run = 1; ; run += 1) {
+    try {
+      return await work()
+    } catch (error) {
+      if (!again(error) || run >= RUN_AGAIN_TIMES) throw asRefusal(error)
+      await pause(Math.random() * 5 * run)
+    }
+  }
+}
+
+export interface DatabaseOptions {
+  connectionString: string
+  /** Connections at most; LISTEN has one of its own beside them. */
+  poolSize?: number
+  /** How long a caller may wait for a connection, in ms. */
+  acquireMs?: number
+  statementMs?: number
+}
+
+export const openDatabase = (options: DatabaseOptions): Database => {
+  const pool = new pg.Pool({
+    connectionString: options.connectionString,
+    application_name: 'switchboard',
+    max: options.poolSize ?? 16,
+    connectionTimeoutMillis: options.acquireMs ?? 5000,
+    statement_timeout: options.statementMs ?? 30_000,
+    idle_in_transaction_session_timeout: 10_000,
+    keepAlive: true,
+  })
+  // An idle connection that breaks is replaced at the next use; without a listener node would die.
+  pool.on('error', () => {})
+
+  let listener: (rings: readonly Ring[]) => void = () => {}
+  const ringNow = (rings: readonly Ring[]) => {
+    if (rings.length > 0) listener(rings)
+  }
+
+  const runOn = async <Row>(
+    client: Pick<pg.Pool, 'query'> | Pick<pg.PoolClient, 'query'>,
+    { name, text, order }: Statement<Row>,
+    values: Values,
+  ): Promise<Row[]> => {
+    const result = await client.query<Row & pg.QueryResultRow>({
+      name,
+      text,
+      values: order.map((key) => values[key] ?? null),
+    })
+    return result.rows
+  }
+
+  const transaction = async <T>(work: (session: Session) => Promise<T>): Promise<T> => {
+    const rings: Ring[] = []
+    const result = await runAgainWhile(async () => {
+      rings.length = 0
+      const client = await pool.connect()
+      let broken: Error | undefined
+      // A connection that dies while ours says so twice: to the query, and here.
+      const onError = (error: Error) => {
+        broken = error
+      }
+      client.on('error', onError)
+      try {
+        await client.query('begin')
+        const value = await work({
+          run: (statement, values) => runOn(client, statement, values),
+          query: async (text, values) => (await client.query(text, [...values])).rows,
+          ring: (more) => rings.push(...more),
+        })
+        await client.query('commit')
+        return value
+      } catch (error) {
+        await client.query('rollback').catch((failed: Error) => {
+          broken = failed
+        })
+        throw error
+      } finally {
+        client.removeListener('error', onError)
+        client.release(broken)
+      }
+    })
+    ringNow(rings)
+    return result
+  }
+
+  return {
+    run: (statement, values) => runAgainWhile(() => runOn(pool, statement, values)),
+    query: (text, values) => runAgainWhile(async () => (await pool.query(text, [...values])).rows),
+    ring: ringNow,
+    transaction,
+    onRing: (listen) => {
+      listener = listen
+    },
+    counts: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
+    close: () => pool.end(),
+  }
+}

@@ -1,0 +1,172 @@
+/** Endpoints: vended credentials. The token is random, shown once, and kept as its SHA-256. */
+import { createHash, randomBytes } from 'node:crypto'
+import type { Endpoint, EndpointVerb } from '../domain/scope.ts'
+import { type Session, type Statement, statement } from './database.ts'
+
+interface EndpointRow {
+  id: string
+  name: string
+  queues: string[]
+  verbs: EndpointVerb[]
+  default_lease_seconds: number
+  interrupt_ttl_seconds: number | null
+  effects: string[] | null
+  send_per_minute: number | null
+  created_at: Date
+  expires_at: Date | null
+  revoked_at: Date | null
+}
+
+const COLUMNS = `e.id, e.name, e.queues, e.verbs, e.default_lease_seconds, e.interrupt_ttl_seconds,
+  e.effects, e.send_per_minute, e.created_at, e.expires_at, e.revoked_at`
+
+const toEndpoint = (row: EndpointRow): Endpoint => ({
+  id: row.id,
+  name: row.name,
+  queues: row.queues,
+  verbs: row.verbs,
+  defaultLeaseSeconds: row.default_lease_seconds,
+  interruptTtlSeconds: row.interrupt_ttl_seconds,
+  effects: row.effects,
+  sendPerMinute: row.send_per_minute,
+  createdAt: row.created_at,
+  expiresAt: row.expires_at,
+  revokedAt: row.revoked_at,
+})
+
+/** 32 random bytes behind a prefix that secret scanners can look for. */
+export const newToken = (): string => `swb_${randomBytes(32).toString('base64url')}`
+
+const hash = (token: string): Buffer => createHash('sha256').update(token).digest()
+
+const byToken: Statement<EndpointRow> = statement(
+  'endpoint_by_token',
+  `select ${COLUMNS} from endpoints e where e.token_sha256 = :hash::bytea
+    and e.revoked_at is null and (e.expires_at is null or e.expires_at > now())`,
+)
+
+/** The live endpoint this token belongs to, or null. */
+export const readEndpointByToken = async (
+  session: Session,
+  token: string,
+): Promise<Endpoint | null> => {
+  const [row] = await session.run(byToken, { hash: hash(token) })
+  return row ? toEndpoint(row) : null
+}
+
+const all: Statement<EndpointRow> = statement(
+  'endpoints_read',
+  `select ${COLUMNS} from endpoints e order by e.created_at, e.id`,
+)
+
+export const readEndpoints = async (session: Session): Promise<Endpoint[]> =>
+  (await session.run(all, {})).map(toEndpoint)
+
+const add: Statement<EndpointRow> = statement(
+  'endpoint_add',
+  `insert into endpoints as e (name, token_sha256, queues, verbs, default_lease_seconds,
+    interrupt_ttl_seconds, effects, send_per_minute, expires_at)
+  values (:name, :hash::bytea, :queues::text[], :verbs::text[], :lease::int, :interrupt_ttl::int,
+    :effects::text[], :send_per_minute::int, now() + make_interval(secs => :expires_in::float8))
+  returning ${COLUMNS}`,
+)
+
+export interface NewEndpoint {
+  name: string
+  queues: readonly string[]
+  verbs: readonly EndpointVerb[]
+  defaultLeaseSeconds: number
+  interruptTtlSeconds: number | null
+  effects: readonly string[] | null
+  sendPerMinute: number | null
+  expiresInSeconds: number | null
+}
+
+export const addEndpoint = async (
+  session: Session,
+  token: string,
+  endpoint: NewEndpoint,
+): Promise<Endpoint> => {
+  const [row] = await session.run(add, {
+    name: endpoint.name,
+    hash: hash(token),
+    queues: endpoint.queues,
+    verbs: endpoint.verbs,
+    lease: endpoint.defaultLeaseSeconds,
+    interrupt_ttl: endpoint.interruptTtlSeconds,
+    effects: endpoint.effects,
+    send_per_minute: endpoint.sendPerMinute,
+    expires_in: endpoint.expiresInSeconds,
+  })
+  return toEndpoint(row!)
+}
+
+const revoke: Statement<EndpointRow> = statement(
+  'endpoint_revoke',
+  `update endpoints e set revoked_at = coalesce(e.revoked_at, now()) where e.id = :id::uuid
+  returning ${COLUMNS}`,
+)
+const rotate: Statement<EndpointRow> = statement(
+  'endpoint_rotate',
+  `update endpoints e set token_sha256 = :hash::bytea where e.id = :id::uuid and e.revoked_at is null
+  returning ${COLUMNS}`,
+)
+const update: Statement<EndpointRow> = statement(
+  'endpoint_update',
+  `update endpoints e set name = coalesce(:name, e.name), queues = coalesce(:queues::text[], e.queues),
+    verbs = coalesce(:verbs::text[], e.verbs),
+    default_lease_seconds = coalesce(:lease::int, e.default_lease_seconds),
+    interrupt_ttl_seconds = coalesce(:interrupt_ttl::int, e.interrupt_ttl_seconds),
+    effects = coalesce(:effects::text[], e.effects),
+    send_per_minute = coalesce(:send_per_minute::int, e.send_per_minute)
+  where e.id = :id::uuid and e.revoked_at is null returning ${COLUMNS}`,
+)
+
+const changed = async (
+  session: Session,
+  chosen: Statement<EndpointRow>,
+  values: Record<string, unknown>,
+): Promise<Endpoint | null> => {
+  const [row] = await session.run(chosen, values)
+  session.ring([{ topic: 'endpoints', count: 1 }])
+  return row ? toEndpoint(row) : null
+}
+
+/** The endpoint as it is now, or null where there is none (or, for the latter two, none live). */
+export const revokeEndpoint = (session: Session, id: string): Promise<Endpoint | null> =>
+  changed(session, revoke, { id })
+
+export const rotateEndpoint = (
+  session: Session,
+  id: string,
+  token: string,
+): Promise<Endpoint | null> => changed(session, rotate, { id, hash: hash(token) })
+
+export const updateEndpoint = (
+  session: Session,
+  id: string,
+  change: Partial<NewEndpoint>,
+): Promise<Endpoint | null> =>
+  changed(session, update, {
+    id,
+    name: change.name,
+    queues: change.queues,
+    verbs: change.verbs,
+    lease: change.defaultLeaseSeconds,
+    interrupt_ttl: change.interruptTtlSeconds,
+    effects: change.effects,
+    send_per_minute: change.sendPerMinute,
+  })
+
+const served: Statement<{ queue: string }> = statement(
+  'queues_served',
+  `select w.queue from unnest(:queues::text[]) as w(queue) where exists (
+    select from endpoints e where w.queue = any(e.queues) and 'work' = any(e.verbs)
+      and e.revoked_at is null and (e.expires_at is null or e.expires_at > now()))`,
+)
+
+/** Of these queues, those some live endpoint may still claim from. */
+export const readQueuesServed = async (
+  session: Session,
+  queues: readonly string[],
+): Promise<string[]> => (await session.run(served, { queues })).map(({ queue }) => queue)

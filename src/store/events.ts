@@ -1,0 +1,152 @@
+/**
+ * Committed events, read by two cursors: a todo's own seq, and the feed's position. Seqs of one
+ * todo become visible in order, since its row is locked while one is drawn. Positions are given
+ * after the commit, by one placer at a time, because a number drawn inside a transaction can
+ * become visible after a higher one and a cursor would then skip it for good.
+ */
+import type { EventVerb, ReadyReason, State } from '../domain/lifecycle.ts'
+import type { Artifact, Event, EventDetail, FeedEvent, Message } from '../domain/todo.ts'
+import { type Database, type Session, type Statement, statement } from './database.ts'
+
+interface EventRow {
+  todo_id: string
+  seq: number
+  queue: string
+  context_id: string
+  verb: EventVerb
+  from_state: State | null
+  to_state: State
+  retrying: boolean
+  attempt: number
+  fence: string
+  owner: string | null
+  claimant: string | null
+  ready: ReadyReason | null
+  detail: EventDetail | null
+  at: Date
+}
+
+interface DocumentedRow extends EventRow {
+  message: Message | null
+  artifact: Artifact | null
+  append: boolean | null
+  last_chunk: boolean | null
+}
+
+const COLUMNS = `e.todo_id, e.seq, e.queue, e.context_id, e.verb, e.from_state, e.to_state,
+  e.retrying, e.attempt, e.fence, e.owner, e.claimant, e.ready, e.detail, e.at`
+
+const toEvent = (row: EventRow): Omit<Event, 'message' | 'artifact'> => ({
+  todoId: row.todo_id,
+  seq: row.seq,
+  queue: row.queue,
+  contextId: row.context_id,
+  verb: row.verb,
+  from: row.from_state,
+  to: row.to_state,
+  retrying: row.retrying,
+  attempt: row.attempt,
+  fence: row.fence,
+  owner: row.owner,
+  claimant: row.claimant,
+  ready: row.ready,
+  detail: row.detail,
+  at: row.at,
+})
+
+const toDocumented = (row: DocumentedRow): Event => ({
+  ...toEvent(row),
+  message: row.message,
+  artifact: row.artifact && {
+    artifact: row.artifact,
+    append: row.append ?? false,
+    lastChunk: row.last_chunk ?? false,
+  },
+})
+
+/* ------------------------------------------------------- events of some todos */
+
+const afterStatement: Statement<DocumentedRow> = statement(
+  'events_after',
+  `select ${COLUMNS}, m.message, a.artifact, a.append, a.last_chunk
+  from unnest(:ids::uuid[], :afters::int[]) as w(id, after)
+    cross join lateral (select * from events e where e.todo_id = w.id and e.seq > w.after
+      order by e.seq limit :limit::int) e
+    left join messages m on m.todo_id = e.todo_id and m.seq = e.seq
+    left join artifacts a on a.todo_id = e.todo_id and a.artifact_id = e.artifact_id
+      and a.seq = e.seq
+  order by e.todo_id, e.seq`,
+)
+
+/** For each todo its events after a seq, oldest first, at most `limit` a todo. */
+export const readEvents = async (
+  session: Session,
+  watched: readonly { id: string; after: number }[],
+  limit: number,
+): Promise<Event[]> =>
+  (
+    await session.run(afterStatement, {
+      ids: watched.map(({ id }) => id),
+      afters: watched.map(({ after }) => after),
+      limit,
+    })
+  ).map(toDocumented)
+
+/* -------------------------------------------------------------------- the feed */
+
+const feedStatement: Statement<EventRow & { position: string }> = statement(
+  'feed_after',
+  `select ${COLUMNS}, e.position from events e where e.position >= :after::bigint
+  order by e.position limit :limit::int`,
+)
+
+/** Placed events from a position on, that one included. */
+export const readFeed = async (
+  session: Session,
+  from: number,
+  limit: number,
+): Promise<FeedEvent[]> =>
+  (await session.run(feedStatement, { after: from, limit })).map((row) => ({
+    ...toEvent(row),
+    position: Number(row.position),
+  }))
+
+const boundsStatement: Statement<{ oldest: string | null; newest: string | null }> = statement(
+  'feed_bounds',
+  'select min(position) as oldest, max(position) as newest from events where position is not null',
+)
+
+/** The first and last positions kept; zero where there is no event. */
+export const readFeedBounds = async (
+  session: Session,
+): Promise<{ oldest: number; newest: number }> => {
+  const [row] = await session.run(boundsStatement, {})
+  return { oldest: Number(row?.oldest ?? 0), newest: Number(row?.newest ?? 0) }
+}
+
+/** Whose turn it is to place: released at commit, so a dead placer loses nothing. */
+const turnStatement = statement<{ mine: boolean }>(
+  'feed_turn',
+  `select pg_try_advisory_xact_lock(hashtext('switchboard feed')) as mine`,
+)
+
+const placeStatement = statement<{ todo_id: string }>(
+  'feed_place',
+  `update events e set position = p.position
+  from (
+    select u.todo_id, u.seq, nextval('feed_position') as position
+    from (select todo_id, seq from events where position is null order by id limit :limit::int) u
+  ) p
+  where e.todo_id = p.todo_id and e.seq = p.seq
+  returning e.todo_id`,
+)
+
+/** Gives positions to up to `limit` committed events; how many, or null when it is not our turn. */
+export const placeEvents = (database: Database, limit: number): Promise<number | null> =>
+  database.transaction(async (session) => {
+    const [turn] = await session.run(turnStatement, {})
+    if (!turn?.mine) return null
+    const placed = await session.run(placeStatement, { limit })
+    if (placed.length > 0) session.ring([{ topic: 'placed', count: placed.length }])
+    return placed.length
+  })

@@ -1,0 +1,109 @@
+/**
+ * The claim primitive: which rows are free, and locking them. Every condition of the lifecycle is
+ * spelled here, once, over a todo named `t`; a phrase is a `select … for update` built from a
+ * verb's row of the table. No other file locks a row for work or compares a lease.
+ *
+ * State names are literals of the lifecycle, not parameters: under a generic plan PostgreSQL does
+ * not see that `state = any($1)` implies a partial index.
+ */
+import { type Condition, rule, type State, type Verb } from '../domain/lifecycle.ts'
+
+const list = (states: readonly State[]): string => states.map((state) => `'${state}'`).join(', ')
+
+/** When a todo comes free. The second half of the index todos_claim; both must read alike. */
+const FREE_AT = `(case t.state when 'pending' then t.due_at when 'failed' then t.next_retry_at
+  when 'claimed' then t.lease_expires_at end)`
+
+/** The predicate of the index todos_claim. */
+const UNCLAIMED_OR_LEASED = `(t.state in ('pending', 'claimed')
+  or (t.state = 'failed' and t.next_retry_at is not null))`
+
+/** When a todo's ready hook is due. The expression of the index todos_come_due. */
+const COME_DUE_AT = 'coalesce(t.next_retry_at, t.due_at)'
+
+/** Owed messages up to `:through`, not yet acknowledged: what an acknowledgement takes off. */
+export const READ_NOW = `(select count(*) from messages m where m.todo_id = t.id and m.owed
+  and m.seq > t.acknowledged_seq and m.seq <= coalesce(:through::int, 0))::int`
+
+/** Nobody holds the row, or its holder's lease has lapsed. */
+export const FREE = 'lease_free(t.owner, t.lease_expires_at)'
+
+const CONDITIONS: Readonly<Record<Condition, string>> = {
+  claimable: `${UNCLAIMED_OR_LEASED} and ${FREE_AT} <= now()
+    and ${FREE}
+    and (t.state <> 'claimed' or t.attempt < t.max_attempts)`,
+  // The holder, with the fence of its claim, while its lease runs: it may write.
+  held: `t.owner = :endpoint::uuid and t.fence = :fence::bigint
+    and not ${FREE}`,
+  // The holder of an interrupted todo, whose lease has usually lapsed during the wait.
+  holder: 't.owner = :endpoint::uuid and t.fence = :fence::bigint',
+  attended: 't.owner is not null',
+  parked: 't.owner is null',
+  unfinished: 't.finished_at is null',
+  // Spelled with the column as well, so that it is a probe of todos_lease.
+  leaseLapsed: `${FREE} and t.lease_expires_at <= now()`,
+  // Past its own deadline and, if a live holder asked for longer, past that too (ADR-0046).
+  // The first line bounds the probe by the shortest wait anyone has; the second is the row's own.
+  interruptExpired: `t.interrupted_at <= now() - make_interval(secs => (select least(
+      :ttl_seconds::double precision, (select min(interrupt_ttl_seconds) from endpoints),
+      (select min((policy->>'interruptTtlSeconds')::int) from queues))))
+    and t.interrupted_at <= now() - make_interval(secs => coalesce(
+      (select e.interrupt_ttl_seconds from endpoints e where e.id = t.owner),
+      (select (q.policy->>'interruptTtlSeconds')::int from queues q where q.name = t.queue),
+      :ttl_seconds::double precision))
+    and (t.interrupt_held_until is null or t.interrupt_held_until <= now())`,
+  comeDue: `t.ready_reason is not null and ${COME_DUE_AT} <= now()`,
+  ownedBy: 't.owner = :endpoint::uuid and t.queue = any(:queues::text[])',
+  readAll: `(t.unread = 0 or t.unread = ${READ_NOW})`,
+}
+
+/** May `verb` move this row? State and conditions, as the row is when it is locked. */
+export const allows = (verb: Verb): string => {
+  const { from, when } = rule(verb)
+  return [`t.state in (${list(from)})`, ...when.map((name) => CONDITIONS[name])].join('\n    and ')
+}
+
+/** That todo, if `verb` may move it and the caller may see it. Waits for its lock. */
+export const one = (verb: Verb): string =>
+  `where t.id = :id::uuid and ${allows(verb)} for update of t`
+
+/** Up to `:limit` todos for which a server's verb is due, skipping those being worked on. */
+const ORDER: Partial<Record<Verb, string>> = {
+  reapLease: 't.lease_expires_at', // todos_lease
+  reapInterrupt: 't.interrupted_at', // todos_interrupt
+  comeDue: COME_DUE_AT, // todos_come_due
+  revoke: 't.id', // todos_lease and todos_interrupt
+  strand: 't.id',
+}
+
+export const due = (verb: Verb): string =>
+  `where ${allows(verb)} order by ${ORDER[verb]} limit :limit::int for update of t skip locked`
+
+/**
+ * The claim: up to `:limit` todos of `:queues`, queue by queue as they are named, each in
+ * (priority, due time, id) order. One probe of todos_claim per queue and priority, made only as
+ * long as rows are wanted: the scan stops at the first row that is not due.
+ */
+export const NEXT = `
+  from unnest(:queues::text[]) with ordinality as wanted(queue, place)
+    cross join (values (0::smallint), (1::smallint), (2::smallint)) as level(priority)
+    cross join lateral (
+      select t.* from todos t
+      where t.queue = wanted.queue and t.priority = level.priority and ${allows('claim')}
+      order by ${FREE_AT}, t.id
+      limit :limit::int for update of t skip locked) as t
+  where exists (select from endpoints e where e.id = :endpoint::uuid and e.revoked_at is null
+    and (e.expires_at is null or e.expires_at > now()))
+  limit :limit::int`
+
+/** Queues among `:queues` with something to claim, and how much of it, up to `:limit` each. */
+export const CLAIMABLE_COUNTS = `
+  select wanted.queue, count(t.id)::int as count
+  from unnest(:queues::text[]) as wanted(queue)
+    cross join (values (0::smallint), (1::smallint), (2::smallint)) as level(priority)
+    cross join lateral (
+      select t.id from todos t
+      where t.queue = wanted.queue and t.priority = level.priority and ${allows('claim')}
+      order by ${FREE_AT}, t.id
+      limit :limit::int) as t
+  group by wanted.queue`

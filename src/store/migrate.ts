@@ -1,0 +1,97 @@
+/**
+ * Runs the migrations through knex. They are imported, not read from a folder, and recorded
+ * without a file ending, so that TypeScript sources and the built package name them alike.
+ * Starts that race wait for one another on an advisory lock, which dies with its holder.
+ */
+import knexFactory, { type Knex } from 'knex'
+import pg from 'pg'
+import * as schema from '../../migrations/0001_schema.ts'
+
+interface Migration {
+  name: string
+  up: (knex: Knex) => Promise<void>
+  down: (knex: Knex) => Promise<void>
+}
+
+const MIGRATIONS: readonly Migration[] = [{ name: '0001_schema', ...schema }]
+
+/** The database was migrated by a newer switchboard than this one. */
+export class SchemaTooNew extends Error {
+  constructor(unknown: string[]) {
+    super(`the database is newer than this version of switchboard: it has ${unknown.join(', ')}`)
+    this.name = 'SchemaTooNew'
+  }
+}
+
+export const migrationSource: Knex.MigrationSource<Migration> = {
+  getMigrations: async () => [...MIGRATIONS],
+  getMigrationName: (migration) => migration.name,
+  getMigration: async (migration) => migration,
+}
+
+const TABLE = 'migrations'
+/** Any fixed number nobody else uses: "switchb" in ASCII. */
+const ADVISORY_LOCK = '32494411868627042'
+
+export const knexConfig = (connectionString: string): Knex.Config => ({
+  client: 'pg',
+  connection: { connectionString },
+  pool: { min: 0, max: 1 },
+  migrations: {
+    migrationSource,
+    tableName: TABLE,
+    // The advisory lock replaces knex's lock row, which a killed process would leave behind.
+    disableMigrationsListValidation: true,
+  },
+})
+
+const recorded = async (client: pg.Client): Promise<string[]> => {
+  const { rows: found } = await client.query(`select to_regclass($1) is not null as there`, [TABLE])
+  if (!found[0].there) return []
+  const { rows } = await client.query<{ name: string }>(`select name from ${TABLE} order by id`)
+  return rows.map((row) => row.name)
+}
+
+/** Names applied and not yet applied. Throws SchemaTooNew. */
+const compare = async (client: pg.Client): Promise<{ applied: string[]; missing: string[] }> => {
+  const applied = await recorded(client)
+  const known = MIGRATIONS.map((migration) => migration.name)
+  const unknown = applied.filter((name) => !known.includes(name))
+  if (unknown.length > 0) throw new SchemaTooNew(unknown)
+  return { applied, missing: known.filter((name) => !applied.includes(name)) }
+}
+
+const withClient = async <T>(
+  connectionString: string,
+  use: (client: pg.Client) => Promise<T>,
+): Promise<T> => {
+  const client = new pg.Client({ connectionString, application_name: 'switchboard migrate' })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    return await use(client)
+  } finally {
+    await client.end()
+  }
+}
+
+/** Brings the schema up to date; waits for another process that is doing so. */
+export const migrate = async (connectionString: string): Promise<{ applied: string[] }> =>
+  withClient(connectionString, async (client) => {
+    await client.query('select pg_advisory_lock($1)', [ADVISORY_LOCK])
+    const { missing } = await compare(client)
+    if (missing.length === 0) return { applied: [] }
+    // The lock's connection is not knex's; knex's own lock row is freed since nobody else holds it.
+    const knex = knexFactory(knexConfig(connectionString))
+    try {
+      await knex.migrate.forceFreeMigrationsLock()
+      const [, applied] = (await knex.migrate.latest()) as [number, string[]]
+      return { applied }
+    } finally {
+      await knex.destroy()
+    }
+  })
+
+/** Names of migrations this code has and the database has not. Throws SchemaTooNew. */
+export const pendingMigrations = async (connectionString: string): Promise<string[]> =>
+  withClient(connectionString, async (client) => (await compare(client)).missing)

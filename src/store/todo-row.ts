@@ -1,0 +1,93 @@
+/** The todo's row, between SQL's names and the domain's. */
+import type { State } from '../domain/lifecycle.ts'
+import type { Todo } from '../domain/todo.ts'
+
+export interface TodoRow {
+  id: string
+  queue: string
+  context_id: string
+  client_id: string | null
+  state: State
+  priority: number
+  attempt: number
+  max_attempts: number
+  attempts_total: number
+  fence: string
+  owner: string | null
+  claimant: string | null
+  lease_expires_at: Date | null
+  interrupted_at: Date | null
+  interrupt_held_until: Date | null
+  due_at: Date | null
+  next_retry_at: Date | null
+  progress_at: Date | null
+  seq: number
+  unread: number
+  status_seq: number
+  status_at: Date
+  created_at: Date
+  updated_at: Date
+  finished_at: Date | null
+  retry_of: string | null
+}
+
+const COLUMNS: readonly (keyof TodoRow)[] = [
+  'id',
+  'queue',
+  'context_id',
+  'client_id',
+  'state',
+  'priority',
+  'attempt',
+  'max_attempts',
+  'attempts_total',
+  'fence',
+  'owner',
+  'claimant',
+  'lease_expires_at',
+  'interrupted_at',
+  'interrupt_held_until',
+  'due_at',
+  'next_retry_at',
+  'progress_at',
+  'seq',
+  'unread',
+  'status_seq',
+  'status_at',
+  'created_at',
+  'updated_at',
+  'finished_at',
+  'retry_of',
+]
+
+export const TODO_COLUMNS = (alias: string): string =>
+  COLUMNS.map((column) => `${alias}.${column}`).join(', ')
+
+export const toTodo = (row: TodoRow): Todo => ({
+  id: row.id,
+  queue: row.queue,
+  contextId: row.context_id,
+  clientId: row.client_id,
+  state: row.state,
+  priority: row.priority,
+  attempt: row.attempt,
+  maxAttempts: row.max_attempts,
+  attemptsTotal: row.attempts_total,
+  fence: row.fence,
+  owner: row.owner,
+  claimant: row.claimant,
+  leaseExpiresAt: row.lease_expires_at,
+  interruptedAt: row.interrupted_at,
+  interruptHeldUntil: row.interrupt_held_until,
+  dueAt: row.due_at,
+  nextRetryAt: row.next_retry_at,
+  progressAt: row.progress_at,
+  seq: row.seq,
+  unread: row.unread,
+  statusSeq: row.status_seq,
+  statusAt: row.status_at,
+  createdAt: row.created_at,
+  updatedAt: row.updated_at,
+  finishedAt: row.finished_at,
+  retryOf: row.retry_of,
+})
