@@ -4,7 +4,6 @@
  * every node; should it be lost, a copy is at most TTL_MS old. What must be exact (a claim by an
  * endpoint revoked this instant) is checked again in its statement.
  */
-import { timingSafeEqual } from 'node:crypto'
 import type { Queue } from '../domain/queue.ts'
 import type { Caller, Endpoint } from '../domain/scope.ts'
 import type { Database } from '../store/database.ts'
@@ -20,6 +19,7 @@ const TOKENS_AT_MOST = 10_000
 const TOKEN_LENGTH_AT_MOST = 512
 
 export interface Directory {
+  /** The live endpoint a bearer token belongs to, or null. */
   authenticate(token: string): Promise<Caller | null>
   /** A queue by name, or the default one for null: that of the settings row, else the oldest. */
   queue(name: string | null): Promise<Queue | null>
@@ -30,7 +30,6 @@ export interface Directory {
 export interface DirectoryParts {
   database: Database
   wake: Wake
-  adminToken: string | null
 }
 
 /** One value, read at most once each TTL_MS however many ask. */
@@ -54,12 +53,7 @@ const remembered = <T>(read: () => Promise<T>): { get(): Promise<T>; forget(): v
   }
 }
 
-const sameToken = (a: string, b: string): boolean => {
-  const [left, right] = [Buffer.from(a), Buffer.from(b)]
-  return left.length === right.length && timingSafeEqual(left, right)
-}
-
-export const createDirectory = ({ database, wake, adminToken }: DirectoryParts): Directory => {
+export const createDirectory = ({ database, wake }: DirectoryParts): Directory => {
   const queues = remembered(
     async () => new Map((await readQueues(database)).map((queue) => [queue.name, queue])),
   )
@@ -89,7 +83,6 @@ export const createDirectory = ({ database, wake, adminToken }: DirectoryParts):
   return {
     authenticate: async (token) => {
       if (token === '' || token.length > TOKEN_LENGTH_AT_MOST) return null
-      if (adminToken !== null && sameToken(token, adminToken)) return { kind: 'operator' }
       const found = await endpoint(token)
       return found && { kind: 'endpoint', endpoint: found }
     },

@@ -1,0 +1,234 @@
+/**
+ * An agent: one claim loop that keeps its slots filled, the server's signals, and a stop that
+ * loses nothing. A server that is away is waited for; a todo whose claim answer got lost on the
+ * way is looked for and handed back.
+ */
+import { hostname } from 'node:os'
+import { backoffMs, sleep } from '../base/time.ts'
+import { type Handler, type RunningAttempt, runAttempt, type UnreadPolicy } from './attempt.ts'
+import { type Connection, connect, retryDelayMs } from './connection.ts'
+import { describe } from './context.ts'
+import { ConnectionError } from './errors.ts'
+import { readEvents } from './event-stream.ts'
+import { type AgentLog, stderrLog } from './log.ts'
+import type { ClaimedTodo } from './wire.ts'
+
+const CLAIM_WAIT_MS = 25_000
+const DEFAULT_GRACE_MS = 10_000
+/** How long an aborted handler gets to notice, before its todo is handed back over its head. */
+const SETTLE_MS = 2000
+/** Signals are hints; a server that refuses them is asked again at leisure. */
+const SIGNALS_AGAIN_MS = 30_000
+
+export interface AgentOptions {
+  /** The server's base address, such as `http://127.0.0.1:4100`. */
+  url: string
+  token: string
+  /** Default: every queue the token may work. */
+  queues?: string[]
+  /** How many todos at a time. Default: 1. */
+  concurrency?: number
+  /** 1..86400. Default: the endpoint's. Heartbeats go out every third of it. */
+  leaseSeconds?: number
+  /** The label of this agent in attempts and on the board. Default: `hostname:pid`. */
+  claimant?: string
+  /** Default: `acknowledge`. */
+  unread?: UnreadPolicy
+  /** A pino logger fits. Default: warnings and errors to stderr. */
+  log?: AgentLog
+}
+
+export interface Agent {
+  /** Starts claiming. Does nothing while running. */
+  start(): void
+  /**
+   * Claims no more, waits `graceMs` (default 10 000) for the handlers, then aborts them and hands
+   * back what is still held. Never rejects.
+   */
+  stop(options?: { graceMs?: number }): Promise<void>
+  readonly running: boolean
+}
+
+/** How many agents this process has made: each needs a label of its own. */
+let made = 0
+
+/** An agent that works its queues' todos with `handler`, once started. */
+export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
+  const base = options.url.replace(/\/+$/, '')
+  const connection = connect({ url: `${base}/agent`, token: options.token })
+  const concurrency = options.concurrency ?? 1
+  const log = options.log ?? stderrLog
+  made += 1
+  const label = `${hostname()}:${process.pid}${made === 1 ? '' : `/${made}`}`
+  const claimant = options.claimant ?? label
+  const active = new Map<string, RunningAttempt>()
+  let life: { stopping: AbortController; ended: AbortController; loop: Promise<void> } | null = null
+  let stopped: Promise<void> | null = null
+
+  const take = (todo: ClaimedTodo): void => {
+    const attempt = runAttempt({
+      connection,
+      todo,
+      handler,
+      leaseSeconds: options.leaseSeconds,
+      unread: options.unread ?? 'acknowledge',
+      log,
+    })
+    active.set(todo.id, attempt)
+    void attempt.done.then(() => {
+      // A todo that was lost may have been claimed again, here, before its old handler ended.
+      if (active.get(todo.id) === attempt) active.delete(todo.id)
+    })
+  }
+
+  const claim = async (limit: number, signal: AbortSignal): Promise<ClaimedTodo[]> => {
+    const params = {
+      limit,
+      waitMs: CLAIM_WAIT_MS,
+      claimant,
+      ...(options.queues === undefined ? {} : { queues: options.queues }),
+      ...(options.leaseSeconds === undefined ? {} : { leaseSeconds: options.leaseSeconds }),
+    }
+    const { todos } = await connection.call<{ todos: ClaimedTodo[] }>('todos.claim', params, {
+      signal,
+      retryForMs: 0,
+      timeoutMs: CLAIM_WAIT_MS + 15_000,
+    })
+    return todos
+  }
+
+  const releaseStrays = async (): Promise<void> => {
+    // A label that was given may be shared with other processes, whose todos these could be.
+    if (claimant !== label) return
+    const held = new Set(active.keys())
+    const strays = await findStrays(connection, claimant)
+    for (const stray of strays.filter(({ id }) => !held.has(id))) {
+      await releaseTodo(connection, stray, log)
+    }
+  }
+
+  const loop = async (stopping: AbortSignal): Promise<void> => {
+    let answerLost = false
+    for (let failures = 0; !stopping.aborted; ) {
+      const free = concurrency - active.size
+      if (free <= 0) {
+        await Promise.race([...[...active.values()].map(({ done }) => done), aborted(stopping)])
+        continue
+      }
+      try {
+        if (answerLost) await releaseStrays()
+        answerLost = false
+        const todos = await claim(free, stopping)
+        if (failures > 0) log.info({ failures }, 'claiming again')
+        failures = 0
+        for (const todo of todos) {
+          if (stopping.aborted) await releaseTodo(connection, todo, log)
+          else take(todo)
+        }
+      } catch (error) {
+        if (stopping.aborted) break
+        failures += 1
+        answerLost ||= error instanceof ConnectionError && error.sent
+        const waitMs = retryDelayMs(error, failures, true) ?? backoffMs(failures)
+        log.warn({ error: describe(error), failures, waitMs }, 'could not claim')
+        await sleep(waitMs, stopping).catch(() => {})
+      }
+    }
+  }
+
+  const hearSignals = async (signal: AbortSignal): Promise<void> => {
+    const query =
+      options.queues === undefined ? '' : `?queues=${options.queues.map(encodeURIComponent)}`
+    while (!signal.aborted) {
+      try {
+        const url = `${base}/agent/events${query}`
+        for await (const event of readEvents({ url, token: options.token, signal })) {
+          const about = event.data as { id?: string } | null
+          if (event.name !== 'ready') active.get(about?.id ?? '')?.hear(event.name)
+        }
+      } catch (error) {
+        log.warn({ error: describe(error) }, 'no signals from the server; going on without')
+        await sleep(SIGNALS_AGAIN_MS, signal).catch(() => {})
+      }
+    }
+  }
+
+  const stop = async (graceMs: number): Promise<void> => {
+    if (life === null) return
+    const { stopping, ended, loop } = life
+    const waiting = active.size < concurrency
+    stopping.abort()
+    await loop
+    if (waiting) {
+      // The poll that was cut off may have been answered at that very moment.
+      await releaseStrays().catch((error: unknown) => {
+        log.warn({ error: describe(error) }, 'could not look for todos claimed while stopping')
+      })
+    }
+    await settled(active, graceMs)
+    for (const attempt of active.values()) attempt.shutDown()
+    await settled(active, SETTLE_MS)
+    await Promise.all([...active.values()].map((attempt) => attempt.release()))
+    active.clear()
+    ended.abort()
+    life = null
+  }
+
+  return {
+    start() {
+      if (life !== null) return
+      const stopping = new AbortController()
+      const ended = new AbortController()
+      life = { stopping, ended, loop: loop(stopping.signal) }
+      void hearSignals(ended.signal)
+    },
+    stop({ graceMs = DEFAULT_GRACE_MS } = {}) {
+      stopped ??= stop(graceMs).finally(() => {
+        stopped = null
+      })
+      return stopped
+    },
+    get running() {
+      return life !== null && !life.stopping.signal.aborted
+    },
+  }
+}
+
+type Stray = Pick<ClaimedTodo, 'id' | 'fence'>
+
+/** Todos claimed under this label, as far as one page of the newest tells. */
+const findStrays = async (connection: Connection, claimant: string): Promise<Stray[]> => {
+  const { todos } = await connection.call<{ todos: (Stray & { claimant?: string | null })[] }>(
+    'todos.list',
+    { state: 'claimed', pageSize: 100 },
+    { repeatable: true, retryForMs: 2000, timeoutMs: 5000 },
+  )
+  return todos.filter((todo) => todo.claimant === claimant && todo.fence !== undefined)
+}
+
+const releaseTodo = async (
+  connection: Connection,
+  { id, fence }: Stray,
+  log: AgentLog,
+): Promise<void> => {
+  const params = { id, fence, summary: 'claimed while the agent was stopping' }
+  await connection
+    .call('todos.release', params, { repeatable: true, retryForMs: 5000 })
+    .catch((error: unknown) => {
+      log.warn({ todo: id, error: describe(error) }, 'could not hand back; left to its lease')
+    })
+}
+
+const aborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+
+/** Waits until every attempt has ended, but no longer than `ms`. */
+const settled = async (active: Map<string, RunningAttempt>, ms: number): Promise<void> => {
+  const timer = new AbortController()
+  const all = Promise.all([...active.values()].map(({ done }) => done))
+  await Promise.race([all, sleep(ms, timer.signal).catch(() => {})])
+  timer.abort()
+}

@@ -1,0 +1,180 @@
+/**
+ * One claimed todo and the handler that works it: what is reported when the handler returns,
+ * throws, or has to stop. Exactly one ending is reported for a todo that is still ours, and none
+ * for one that is not.
+ */
+import { randomUUID } from 'node:crypto'
+import type { Connection } from './connection.ts'
+import { type Context, contextOf, describe, type Outcome } from './context.ts'
+import { AttemptAborted, isRefusal, meansLost } from './errors.ts'
+import { type Hold, holdTodo } from './hold.ts'
+import { type Inbox, openInbox } from './inbox.ts'
+import type { AgentLog } from './log.ts'
+import { type ClaimedTodo, toMessage } from './wire.ts'
+
+/** How often a `complete` that unread messages refuse is tried before the todo is handed back. */
+const COMPLETE_ROUNDS = 10
+/** A wait for an answer outlives a server that is away; this much of an outage, at most. */
+const OUTAGE_MS = 3_600_000
+
+/**
+ * What to do with a message that came while the handler, which listens to none, was finishing:
+ * `acknowledge` completes all the same (the message stays in the history, unanswered);
+ * `release` hands the todo back, so that the next claim sees the message in its history.
+ */
+export type UnreadPolicy = 'acknowledge' | 'release'
+
+export type Handler = (ctx: Context) => Outcome | Promise<Outcome>
+
+export interface AttemptOptions {
+  connection: Connection
+  todo: ClaimedTodo
+  handler: Handler
+  leaseSeconds: number | undefined
+  unread: UnreadPolicy
+  log: AgentLog
+}
+
+export interface RunningAttempt {
+  readonly id: string
+  /** Resolves, never rejects, once nothing more will be reported for this todo. */
+  readonly done: Promise<void>
+  /** A signal of /agent/events about this todo. */
+  hear(name: string): void
+  /** Tells the handler to stop. What it still holds is then handed back, not failed. */
+  shutDown(): void
+  /** Hands the todo back over the head of a handler that does not stop. */
+  release(): Promise<void>
+}
+
+/** Starts the handler on a claimed todo. */
+export const runAttempt = (options: AttemptOptions): RunningAttempt => {
+  const { connection, todo, handler, leaseSeconds, unread, log } = options
+  const hold: Hold = holdTodo({
+    connection,
+    id: todo.id,
+    fence: todo.fence,
+    leaseSeconds,
+    onBeat: (beat) => {
+      if (beat.unread > 0) inbox.nudge()
+    },
+  })
+  const inbox = openInbox(
+    todo.unread,
+    (after, waitMs, signal) =>
+      hold.verb(
+        'todos.messages',
+        { after, waitMs },
+        { signal, repeatable: true, retryForMs: OUTAGE_MS, timeoutMs: waitMs + 15_000 },
+      ),
+    hold.signal,
+  )
+  const facts = { todo: todo.id, queue: todo.queue, attempt: todo.attempt, fence: todo.fence }
+  const ctx = contextOf(todo, hold, inbox)
+
+  const run = async (): Promise<void> => {
+    let outcome: Outcome
+    try {
+      outcome = await handler(ctx)
+      await inbox.delivered()
+    } catch (error) {
+      return settle(error)
+    }
+    if (hold.endedBy !== null) return
+    try {
+      await complete(hold, inbox, outcome, unread)
+      log.debug(facts, 'todo completed')
+    } catch (error) {
+      if (hold.endedBy !== null) throw error
+      await settle(error)
+    }
+  }
+
+  /** The handler did not get through: by its own error, or because it was told to stop. */
+  const settle = async (error: unknown): Promise<void> => {
+    if (hold.endedBy !== null) {
+      log.debug({ ...facts, error: describe(error) }, 'handler threw after it had ended the todo')
+      return
+    }
+    const aborted: unknown = hold.signal.reason
+    if (aborted instanceof AttemptAborted) {
+      log.info({ ...facts, reason: aborted.reason }, 'attempt aborted')
+      if (aborted.reason === 'shutdown') await handBack()
+      return
+    }
+    log.warn({ ...facts, error: describe(error) }, 'handler failed')
+    await ctx.fail(error)
+  }
+
+  const handBack = (): Promise<void> => hold.end('todos.release', { summary: 'agent stopped' })
+
+  const done = run()
+    .catch((error: unknown) => logEnding(log, facts, error))
+    .finally(() => hold.leave())
+
+  return {
+    id: todo.id,
+    done,
+    hear(name) {
+      if (name === 'canceled') void hold.hearCanceled()
+      else inbox.nudge()
+    },
+    shutDown: () => hold.abort('shutdown'),
+    async release() {
+      if (hold.endedBy !== null) return
+      await handBack().catch((error: unknown) => logEnding(log, facts, error))
+      hold.leave()
+    },
+  }
+}
+
+/** Completes, and where messages came in between, sees to them first and completes again. */
+const complete = async (
+  hold: Hold,
+  inbox: Inbox,
+  outcome: Outcome,
+  unread: UnreadPolicy,
+): Promise<void> => {
+  const ending = endingOf(outcome)
+  for (let round = 1; round <= COMPLETE_ROUNDS; round++) {
+    if (!inbox.hasListener) inbox.giveUp()
+    const through = inbox.through
+    try {
+      return await hold.end('todos.complete', {
+        ...ending,
+        ...(through === undefined ? {} : { acknowledge: through }),
+      })
+    } catch (error) {
+      if (!isRefusal(error, 'unread_messages')) throw error
+      if (unread === 'release' && !inbox.hasListener) break
+      inbox.add((error.data.unread ?? []) as Parameters<Inbox['add']>[0])
+      await inbox.delivered()
+    }
+  }
+  await hold.end('todos.release', { summary: 'messages kept coming while completing' })
+}
+
+const endingOf = (outcome: Outcome): object => {
+  // A handler written in JavaScript may well return null.
+  if (outcome === undefined || outcome === null) return {}
+  if (typeof outcome === 'string') return { message: toMessage(outcome) }
+  const { message, artifacts, ...rest } = outcome
+  return {
+    ...rest,
+    ...(message === undefined ? {} : { message: toMessage(message) }),
+    ...(artifacts === undefined
+      ? {}
+      : { artifacts: artifacts.map((given) => ({ artifactId: randomUUID(), ...given })) }),
+  }
+}
+
+const logEnding = (log: AgentLog, facts: object, error: unknown): void => {
+  if (error instanceof AttemptAborted || meansLost(error)) {
+    log.info(facts, 'attempt had already ended at the server')
+  } else if (isRefusal(error, 'wrong_state')) {
+    // A question is open, and nothing but its answer or its deadline can end the wait.
+    log.info({ ...facts, state: error.data.state }, 'attempt left with its question open')
+  } else {
+    log.error({ ...facts, error: describe(error) }, 'could not report the end of an attempt')
+  }
+}

@@ -1,0 +1,186 @@
+/**
+ * What a handler is given: the todo, a signal to stop, and its verbs. A question waits here; how
+ * a todo that the handler leaves is ended is decided in attempt.ts.
+ */
+import { randomUUID } from 'node:crypto'
+import { withTimeout } from '../base/time.ts'
+import { NonRetryable } from './errors.ts'
+import type { Hold } from './hold.ts'
+import type { Inbox, Listener } from './inbox.ts'
+import {
+  type Artifact,
+  type ClaimedTodo,
+  type JsonObject,
+  type Message,
+  type Sayable,
+  toMessage,
+} from './wire.ts'
+
+const ERROR_TEXT_LIMIT = 2000
+
+export interface AskOptions {
+  /** JSON Schema of the data part the answer should carry. */
+  schema?: JsonObject
+  /** Give up waiting after so long; the question stays open at the server. Default: never. */
+  timeoutMs?: number
+  /** How far each heartbeat moves the end of the wait while the handler waits, in seconds. */
+  holdSeconds?: number
+}
+
+export interface ArtifactChunk extends Omit<Artifact, 'artifactId'> {
+  artifactId?: string
+  append?: boolean
+  lastChunk?: boolean
+}
+
+/** What a handler may return; the todo is then complete. A string is the final message. */
+export type Outcome =
+  // biome-ignore lint/suspicious/noConfusingVoidType: a handler without a return statement is fine
+  | void
+  | string
+  | {
+      message?: Sayable
+      artifacts?: (Omit<Artifact, 'artifactId'> & { artifactId?: string })[]
+      result?: JsonObject
+      summary?: string
+      /** A blocking send that still waits is answered with the bare message. */
+      direct?: boolean
+    }
+
+/**
+ * What a handler is given. Every call rejects with AttemptAborted once `signal` has fired, and
+ * with AttemptEnded after the handler has ended the todo itself.
+ */
+export interface Context {
+  readonly todo: ClaimedTodo
+  /** Fires when the handler has to stop; its reason is an AttemptAborted. */
+  readonly signal: AbortSignal
+  /** A working status update that carries this message. */
+  say(what: Sayable): Promise<void>
+  /** Sends an artifact or a chunk of one; resolves with its id, for the chunks to follow. */
+  artifact(chunk: ArtifactChunk): Promise<string>
+  /** Says that the work moves; `percent` is 0..100. */
+  progress(note?: string, percent?: number): Promise<void>
+  /** Asks the client and waits for the answer. Rejects with AnswerTimeout. */
+  requireInput(prompt: Sayable, options?: AskOptions): Promise<Message>
+  /** The same, for a credential that has to be arranged out of band. */
+  requireAuth(prompt: Sayable, options?: AskOptions): Promise<Message>
+  /**
+   * Asks without waiting: the todo is given up and comes back as a new claim once answered, its
+   * answer in `unread`. The handler should return at once.
+   */
+  park(
+    prompt: Sayable,
+    options?: { state?: 'input-required' | 'auth-required'; schema?: JsonObject },
+  ): Promise<void>
+  /** Messages of the client that the handler was not given yet. */
+  messages(): Promise<Message[]>
+  /** From now on messages go to this listener, one at a time; what it throws fails the todo. */
+  onMessage(listener: Listener): void
+  /**
+   * Runs a tool under a ceiling of its own, whatever the tool does; progress is stamped at both
+   * ends, so that a long tool does not look like silence. Rejects with TimedOut.
+   */
+  tool<Result>(
+    name: string,
+    timeoutMs: number,
+    run: (signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result>
+  /** Ends the todo as failed. The handler should return at once; so after the two below. */
+  fail(
+    error: unknown,
+    options?: { retryable?: boolean; retryInSeconds?: number; message?: Sayable },
+  ): Promise<void>
+  /** Declines the task for good. */
+  reject(message?: Sayable): Promise<void>
+  /** Hands the todo back unharmed; no attempt is used up. */
+  release(options?: { summary?: string; inSeconds?: number }): Promise<void>
+}
+
+export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context => {
+  const ask = async (state: string, prompt: Sayable, options: AskOptions = {}) => {
+    const { schema, timeoutMs, holdSeconds } = options
+    const params = {
+      state,
+      message: toMessage(prompt),
+      ...(schema === undefined ? {} : { schema }),
+    }
+    const asked = await hold.verb<{ fence: string; interruptedAt: string }>(
+      'todos.interrupt',
+      params,
+    )
+    hold.waiting(asked.fence, holdSeconds)
+    const answer = await inbox.answer(asked.interruptedAt, timeoutMs)
+    hold.working()
+    return answer
+  }
+
+  const progress = async (note?: string, percent?: number): Promise<void> => {
+    const params = {
+      ...(note === undefined ? {} : { note }),
+      ...(percent === undefined ? {} : { percent }),
+    }
+    await hold.verb('todos.progress', params, { repeatable: true })
+  }
+
+  return {
+    todo,
+    signal: hold.signal,
+    async say(what) {
+      // Said twice it is the same message: it keeps its id.
+      await hold.verb('todos.say', { message: toMessage(what) }, { repeatable: true })
+    },
+    async artifact({ append = false, lastChunk = false, ...rest }) {
+      const artifact = { artifactId: randomUUID(), ...rest }
+      // A chunk appended twice would spoil the artifact; one that replaces it may be repeated.
+      await hold.verb('todos.artifact', { artifact, append, lastChunk }, { repeatable: !append })
+      return artifact.artifactId
+    },
+    progress,
+    requireInput: (prompt, options) => ask('input-required', prompt, options),
+    requireAuth: (prompt, options) => ask('auth-required', prompt, options),
+    async park(prompt, { state = 'input-required', schema } = {}) {
+      await hold.end('todos.interrupt', {
+        state,
+        message: toMessage(prompt),
+        hold: false,
+        ...(schema === undefined ? {} : { schema }),
+      })
+    },
+    messages: () => inbox.take(),
+    onMessage: (listener) => inbox.listen(listener),
+    async tool(name, timeoutMs, run) {
+      await progress(`${name}: started`)
+      const result = await withTimeout(timeoutMs, name, run, hold.signal)
+      await progress(`${name}: finished`)
+      return result
+    },
+    async fail(
+      error,
+      { retryable = !(error instanceof NonRetryable), retryInSeconds, message } = {},
+    ) {
+      await hold.end('todos.fail', {
+        error: describe(error),
+        retryable,
+        ...(retryInSeconds === undefined ? {} : { retryInSeconds }),
+        ...(message === undefined ? {} : { message: toMessage(message) }),
+      })
+    },
+    async reject(message) {
+      await hold.end('todos.reject', message === undefined ? {} : { message: toMessage(message) })
+    },
+    async release(options = {}) {
+      await hold.end('todos.release', options)
+    },
+  }
+}
+
+/** What is told of an error to the server: its code where it has one, and a bounded text. */
+export const describe = (error: unknown): { code: string; message: string } => {
+  const told = error as { code?: unknown; message?: unknown } | null | undefined
+  const message = typeof told?.message === 'string' ? told.message : String(error)
+  return {
+    code: typeof told?.code === 'string' ? told.code : 'handler_error',
+    message: message.slice(0, ERROR_TEXT_LIMIT) || 'The handler failed',
+  }
+}

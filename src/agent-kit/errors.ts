@@ -1,0 +1,97 @@
+/**
+ * What can go wrong between an agent and its server, as types a program can tell apart: the
+ * server said no (AgentApiError), nobody answered (ConnectionError), or the todo is no longer
+ * ours (AttemptAborted, AttemptEnded). NonRetryable is what a handler throws to end a todo.
+ */
+
+/** The server refused. `reason` is the machine-readable word, `data` all the server told. */
+export class AgentApiError extends Error {
+  readonly code: number
+  readonly reason: string
+  readonly data: Record<string, unknown>
+  /** The HTTP status the refusal came with. */
+  readonly status: number
+  /** Seconds the server asked to wait before trying again, if it did. */
+  readonly retryAfterSeconds: number | undefined
+
+  constructor(refusal: {
+    code: number
+    reason: string
+    message: string
+    data?: Record<string, unknown>
+    status: number
+    retryAfterSeconds?: number | undefined
+  }) {
+    super(refusal.message)
+    this.name = 'AgentApiError'
+    this.code = refusal.code
+    this.reason = refusal.reason
+    this.data = refusal.data ?? {}
+    this.status = refusal.status
+    this.retryAfterSeconds = refusal.retryAfterSeconds
+  }
+}
+
+/** No answer came. `sent` is false where the request certainly never reached a server. */
+export class ConnectionError extends Error {
+  readonly sent: boolean
+
+  constructor(message: string, sent: boolean, cause?: unknown) {
+    super(message, { cause })
+    this.name = 'ConnectionError'
+    this.sent = sent
+  }
+}
+
+/** Thrown by a handler: the todo fails at once and is not tried again. */
+export class NonRetryable extends Error {
+  readonly code: string | undefined
+
+  constructor(message: string, options: { code?: string; cause?: unknown } = {}) {
+    super(message, { cause: options.cause })
+    this.name = 'NonRetryable'
+    this.code = options.code
+  }
+}
+
+/** Why a handler has to stop. Only after `shutdown` is the todo still ours to hand back. */
+export type AbortReason = 'canceled' | 'lease_lost' | 'shutdown'
+
+/** The reason of `ctx.signal`, and what every call of `ctx` throws once it has fired. */
+export class AttemptAborted extends Error {
+  readonly reason: AbortReason
+
+  constructor(reason: AbortReason) {
+    super(`The attempt was aborted: ${reason}`)
+    this.name = 'AbortError'
+    this.reason = reason
+  }
+}
+
+/** The handler has already ended this todo (fail, reject, release or park) and went on. */
+export class AttemptEnded extends Error {
+  constructor(by: string) {
+    super(`The attempt has already ended: ${by}`)
+    this.name = 'AttemptEnded'
+  }
+}
+
+/** Nobody answered within `timeoutMs`. The question stays open at the server. */
+export class AnswerTimeout extends Error {
+  constructor(timeoutMs: number) {
+    super(`No answer within ${timeoutMs} ms`)
+    this.name = 'AnswerTimeout'
+  }
+}
+
+const HELD_STATES = new Set(['claimed', 'input-required', 'auth-required'])
+
+/** True where a refusal means that the todo is no longer held by whoever asked. */
+export const meansLost = (error: unknown): error is AgentApiError =>
+  error instanceof AgentApiError &&
+  (error.reason === 'stale_fence' ||
+    error.reason === 'not_found' ||
+    (error.reason === 'wrong_state' && !HELD_STATES.has(String(error.data.state))))
+
+export const isRefusal = (error: unknown, reason: string): error is AgentApiError =>
+  error instanceof AgentApiError && error.reason === reason

@@ -1,0 +1,148 @@
+/**
+ * Reads server-sent events and stays connected: after a break it reconnects with the id of the
+ * last event it handed out, so that a resumable feed continues without a gap. A stream that has
+ * been silent for three of the server's 15-second comments is taken for dead.
+ */
+import { createParser, type EventSourceMessage } from 'eventsource-parser'
+import { backoffMs, sleep } from '../base/time.ts'
+import { asConnectionError, refusalOf } from './connection.ts'
+import { AgentApiError, type ConnectionError } from './errors.ts'
+
+const SILENCE_MS = 45_000
+/** More than any event a server sends; a stream beyond it is not one. */
+const MAX_EVENT_CHARACTERS = 1_000_000
+
+export interface StreamedEvent {
+  name: string
+  id: string | undefined
+  /** The parsed JSON of the event's data; the bare text where it is none. */
+  data: unknown
+}
+
+export interface StreamOptions {
+  /** The address with its query. */
+  url: string
+  token: string
+  /** Ends the stream; the iteration then simply ends. */
+  signal: AbortSignal
+  lastEventId?: string
+  /** Give up when the very first connection cannot be made. Default: keep trying. */
+  firstMustSucceed?: boolean
+  onOpen?: () => void
+  /** Called with what broke the stream, before it is opened again after `waitMs`. */
+  onBreak?: (error: Error, waitMs: number) => void
+}
+
+/**
+ * The events, one after the other. Throws AgentApiError where the server refuses for good (a bad
+ * token, an unknown address), ConnectionError only with `firstMustSucceed`.
+ */
+export async function* readEvents(options: StreamOptions): AsyncGenerator<StreamedEvent> {
+  const { signal, url } = options
+  const position: Position = { id: options.lastEventId, retryMs: undefined }
+  let opened = false
+  for (let failures = 1; !signal.aborted; failures++) {
+    let broken: Error
+    try {
+      for await (const event of readOnce(options, position, () => {
+        opened = true
+        failures = 0
+        options.onOpen?.()
+      })) {
+        yield event
+      }
+      broken = new Error(`${url} ended`)
+    } catch (error) {
+      if (signal.aborted) return
+      if (error instanceof AgentApiError && !passing(error)) throw error
+      broken = error instanceof Error ? error : new Error(String(error))
+      if (!opened && options.firstMustSucceed === true) throw broken
+    }
+    if (signal.aborted) return
+    const waitMs = Math.max(backoffMs(Math.max(1, failures)), position.retryMs ?? 0)
+    options.onBreak?.(broken, waitMs)
+    await sleep(waitMs, signal).catch(() => {})
+  }
+}
+
+interface Position {
+  id: string | undefined
+  /** What the server asked for in `retry:`. */
+  retryMs: number | undefined
+}
+
+const passing = (error: AgentApiError): boolean =>
+  error.status === 429 || error.status >= 500 || error.reason === 'not_an_answer'
+
+async function* readOnce(
+  { url, token, signal }: StreamOptions,
+  position: Position,
+  onOpen: () => void,
+): AsyncGenerator<StreamedEvent> {
+  const controller = new AbortController()
+  const abort = () => controller.abort()
+  if (signal.aborted) abort()
+  signal.addEventListener('abort', abort, { once: true })
+  const silence = setTimeout(abort, SILENCE_MS)
+  try {
+    const response = await open(url, token, position.id, controller.signal)
+    onOpen()
+    const arrived: EventSourceMessage[] = []
+    const parser = createParser({
+      onEvent: (event) => arrived.push(event),
+      onRetry: (ms) => {
+        position.retryMs = ms
+      },
+      onError: (error) => {
+        if (error.type === 'max-buffer-size-exceeded') abort()
+      },
+      maxBufferSize: MAX_EVENT_CHARACTERS,
+    })
+    const decoder = new TextDecoder()
+    for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
+      silence.refresh()
+      parser.feed(decoder.decode(chunk, { stream: true }))
+      for (const event of arrived.splice(0)) {
+        yield toStreamed(event)
+        if (event.id !== undefined) position.id = event.id
+      }
+    }
+  } catch (error) {
+    if (error instanceof AgentApiError) throw error
+    throw asConnectionError(url, error) satisfies ConnectionError
+  } finally {
+    clearTimeout(silence)
+    signal.removeEventListener('abort', abort)
+    controller.abort()
+  }
+}
+
+const open = async (
+  url: string,
+  token: string,
+  lastEventId: string | undefined,
+  signal: AbortSignal,
+): Promise<Response> => {
+  const response = await fetch(url, {
+    headers: {
+      accept: 'text/event-stream',
+      authorization: `Bearer ${token}`,
+      ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }),
+    },
+    signal,
+    redirect: 'error',
+  })
+  const type = response.headers.get('content-type') ?? ''
+  if (response.ok && type.startsWith('text/event-stream') && response.body !== null) return response
+  throw refusalOf(response, await response.text())
+}
+
+const toStreamed = (event: EventSourceMessage): StreamedEvent => {
+  let data: unknown = event.data
+  try {
+    data = JSON.parse(event.data)
+  } catch {
+    // Text that is not JSON is handed on as it came.
+  }
+  return { name: event.event ?? 'message', id: event.id, data }
+}

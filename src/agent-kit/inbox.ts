@@ -1,0 +1,185 @@
+/**
+ * The messages a holder owes an answer to: what has arrived, what the handler was given, and up
+ * to where that may be acknowledged. A message counts as given once the handler has taken it or
+ * its listener has returned; nothing is acknowledged before, and nothing but with `complete`.
+ */
+import { sleep } from '../base/time.ts'
+import { AnswerTimeout } from './errors.ts'
+import type { Message, OwedMessage } from './wire.ts'
+
+/** A wait this long is asked for in one request; a longer one is asked again. */
+const POLL_MS = 30_000
+
+export type Listener = (message: Message) => void | Promise<void>
+
+/** `todos.messages`: what came after `after`, waiting up to `waitMs` for something. */
+export type FetchMessages = (
+  after: number,
+  waitMs: number,
+  signal: AbortSignal,
+) => Promise<{ state: string; messages: OwedMessage[] }>
+
+export interface Inbox {
+  /** Takes in what a claim, a poll or a refusal has brought; what is known already is skipped. */
+  add(messages: readonly OwedMessage[]): void
+  /** Something may have come: looks, or hurries up the wait that is on. */
+  nudge(): void
+  /** Asks the server, and hands over all that was not given yet. */
+  take(): Promise<Message[]>
+  /** From now on every message goes to this listener, one at a time and in order. */
+  listen(listener: Listener): void
+  readonly hasListener: boolean
+  /** Waits until the listener has had everything. Rejects with what the listener threw. */
+  delivered(): Promise<void>
+  /** Counts everything that has arrived as given. */
+  giveUp(): void
+  /** Everything up to here was given; undefined where nothing was. */
+  readonly through: number | undefined
+  /**
+   * The answer to a question asked at `since` (server's clock): the first message from then on,
+   * once the todo is claimed again. Rejects with AnswerTimeout after `timeoutMs`.
+   */
+  answer(since: string, timeoutMs: number | undefined): Promise<Message>
+}
+
+export const openInbox = (
+  initial: readonly OwedMessage[],
+  fetchMessages: FetchMessages,
+  signal: AbortSignal,
+): Inbox => {
+  let pending: OwedMessage[] = []
+  let seen = 0
+  /** The message the listener is busy with. */
+  let busyWith: OwedMessage | null = null
+  let listener: Listener | null = null
+  let delivering: Promise<void> = Promise.resolve()
+  /** While a question is open nothing goes to the listener: it could be the answer. */
+  let asking = false
+  /** Ends the poll that is on, so that the next one looks at once. */
+  let hurry = () => {}
+  let hurried = false
+  let looking = false
+
+  const add = (messages: readonly OwedMessage[]): void => {
+    const fresh = messages.filter(({ seq }) => seq > seen).sort((a, b) => a.seq - b.seq)
+    pending.push(...fresh)
+    seen = fresh.at(-1)?.seq ?? seen
+  }
+
+  const deliver = (): void => {
+    if (listener === null || pending.length === 0 || asking) return
+    delivering = delivering.then(async () => {
+      while (listener !== null && !asking) {
+        const next = pending.shift()
+        if (next === undefined) return
+        busyWith = next
+        await listener(next.message)
+        busyWith = null
+      }
+    })
+    // Whoever asks `delivered` gets the rejection; until then it must not end the process.
+    delivering.catch(() => {})
+  }
+
+  const look = async (): Promise<void> => {
+    const { messages } = await fetchMessages(seen, 0, signal)
+    add(messages)
+    deliver()
+  }
+
+  const poll = async (waitMs: number): Promise<string | null> => {
+    const controller = new AbortController()
+    const stop = () => controller.abort(signal.reason)
+    signal.addEventListener('abort', stop, { once: true })
+    hurry = () => controller.abort()
+    try {
+      const { state, messages } = await fetchMessages(seen, waitMs, controller.signal)
+      add(messages)
+      return state
+    } catch (error) {
+      signal.throwIfAborted()
+      if (controller.signal.aborted) return null
+      throw error
+    } finally {
+      signal.removeEventListener('abort', stop)
+    }
+  }
+
+  const answer = async (since: string, timeoutMs: number | undefined): Promise<Message> => {
+    const deadline = performance.now() + (timeoutMs ?? Number.POSITIVE_INFINITY)
+    asking = true
+    try {
+      for (;;) {
+        const left = deadline - performance.now()
+        if (left <= 0) throw new AnswerTimeout(timeoutMs ?? 0)
+        const waitMs = hurried ? 0 : Math.ceil(Math.min(POLL_MS, left))
+        hurried = false
+        const started = performance.now()
+        const state = await poll(waitMs)
+        const found = state === 'claimed' ? takeAnswer(since) : null
+        if (found !== null) return found
+        // A stored answer whose turn has not come makes polls return early; do not spin on it.
+        if (performance.now() - started < 100) await sleep(100, signal)
+      }
+    } finally {
+      asking = false
+      deliver()
+    }
+  }
+
+  const takeAnswer = (since: string): Message | null => {
+    const asked = Date.parse(since)
+    const found = pending.find((owed) => Date.parse(owed.receivedAt) >= asked) ?? pending.at(-1)
+    if (found === undefined) return null
+    pending = pending.filter((owed) => owed !== found)
+    return found.message
+  }
+
+  add(initial)
+
+  return {
+    add(messages) {
+      add(messages)
+      deliver()
+    },
+    nudge() {
+      if (asking) {
+        hurried = true
+        hurry()
+        return
+      }
+      if (looking) return
+      looking = true
+      // A hint only: what it missed comes with the next one, or with the refusal of `complete`.
+      look()
+        .catch(() => {})
+        .finally(() => {
+          looking = false
+        })
+    },
+    async take() {
+      await look()
+      return pending.splice(0).map((owed) => owed.message)
+    },
+    listen(next) {
+      listener = next
+      deliver()
+    },
+    get hasListener() {
+      return listener !== null
+    },
+    async delivered() {
+      deliver()
+      await delivering
+    },
+    giveUp() {
+      pending = []
+    },
+    get through() {
+      const open = busyWith ?? pending[0]
+      const last = open === undefined ? seen : open.seq - 1
+      return last > 0 ? last : undefined
+    },
+    answer,
+  }
+}

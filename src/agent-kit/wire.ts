@@ -1,0 +1,101 @@
+/**
+ * The shapes of the agent API as an agent sees them: A2A 1.0 messages and what a claim brings.
+ * They are spelled out here and not taken from the server, so that the kit stays usable by a
+ * program that has nothing else of it. Times are RFC 3339 strings of the server's clock.
+ */
+import { randomUUID } from 'node:crypto'
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
+export type JsonObject = { [key: string]: Json }
+
+/** Exactly one of text, raw (base64), url, data. */
+export interface Part {
+  text?: string
+  raw?: string
+  url?: string
+  data?: Json
+  metadata?: JsonObject
+  filename?: string
+  mediaType?: string
+}
+
+export interface Message {
+  messageId: string
+  contextId?: string
+  taskId?: string
+  role: 'ROLE_USER' | 'ROLE_AGENT'
+  parts: Part[]
+  metadata?: JsonObject
+  extensions?: string[]
+  referenceTaskIds?: string[]
+}
+
+export interface Artifact {
+  artifactId: string
+  name?: string
+  description?: string
+  parts: Part[]
+  metadata?: JsonObject
+  extensions?: string[]
+}
+
+/** A message the holder owes an answer to, until it has acknowledged it. */
+export interface OwedMessage {
+  seq: number
+  message: Message
+  receivedAt: string
+}
+
+/** An earlier attempt at the same todo. `died`: its holder vanished instead of reporting. */
+export interface PriorAttempt {
+  seq: number
+  attempt: number
+  claimant: string | null
+  claimedAt: string
+  lastHeartbeatAt: string | null
+  endedAt: string | null
+  outcome: string | null
+  disposition: string | null
+  died: boolean
+  summary: string | null
+}
+
+/** A todo as its claim hands it over. `fence` is a number as a decimal string. */
+export interface ClaimedTodo {
+  id: string
+  queue: string
+  contextId: string
+  state: string
+  attempt: number
+  maxAttempts: number
+  fence: string
+  leaseExpiresAt: string
+  createdAt: string
+  /** The message that made the todo. */
+  message: Message
+  /** Every message so far, oldest first. */
+  history: Message[]
+  unread: OwedMessage[]
+  artifacts: Artifact[]
+  /** What an earlier holder or the reaper left, such as `result.interrupt`. */
+  result: JsonObject | null
+  priorAttempts: PriorAttempt[]
+  attemptsTotal: number
+  metadata: JsonObject | null
+  effects: string[] | null
+  deadlines: { startToClose?: string; scheduleToClose?: string; heartbeatSeconds?: number }
+  parentId?: string
+  traceparent?: string
+}
+
+/** What an agent says: plain text, or the parts of a message; the kit fills in the rest. */
+export type Sayable = string | (Omit<Message, 'messageId' | 'role'> & { messageId?: string })
+
+export const toMessage = (said: Sayable): Message => {
+  const draft = typeof said === 'string' ? { parts: [{ text: said }] } : said
+  return { messageId: randomUUID(), ...draft, role: 'ROLE_AGENT' }
+}
+
+/** The text of a message's or an artifact's text parts, one line for each part. */
+export const textOf = (document: { parts: readonly Part[] }): string =>
+  document.parts.flatMap((part) => (part.text === undefined ? [] : [part.text])).join('\n')

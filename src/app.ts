@@ -1,0 +1,210 @@
+/**
+ * createSwitchboard: builds every part once, hands each what it needs, and says in what order they
+ * start and stop. Read this to see how the parts meet.
+ */
+import type { Express } from 'express'
+import { createSupervisor } from './background/supervisor.ts'
+import { createWorkers } from './background/workers.ts'
+import { createLog, type Log } from './base/log.ts'
+import { createMetrics, type Metrics } from './base/metrics.ts'
+import { VERSION } from './base/version.ts'
+import type { Config } from './config.ts'
+import { createAuth } from './http/auth.ts'
+import { createBoard, createBoardAuth } from './http/board.ts'
+import { createBoardSessions } from './http/board-session.ts'
+import { createFeeds } from './http/feeds.ts'
+import { createListener } from './http/listener.ts'
+import { createHttp, type HttpObserver } from './http/server.ts'
+import { AGENT_METHODS } from './protocol/agent/methods.ts'
+import type { Services } from './protocol/method.ts'
+import { OPERATOR_METHODS } from './protocol/operator/methods.ts'
+import { createAgentService } from './service/agent.ts'
+import { createClientService, createDeliver } from './service/client.ts'
+import { createDirectory, type Directory } from './service/directory.ts'
+import { createGauges } from './service/gauges.ts'
+import { createLine } from './service/line.ts'
+import { createOperatorService } from './service/operator.ts'
+import { createReadiness } from './service/readiness.ts'
+import { createSweep, type Sweep } from './service/sweep.ts'
+import { createWatch } from './service/watch.ts'
+import { type Database, openDatabase } from './store/database.ts'
+import { createWake } from './store/wake.ts'
+
+export interface SwitchboardOptions {
+  config: Config
+  /** The database to use; the config's may be null, for an embedded one. */
+  databaseUrl: string
+  log?: Log
+  /** How often what wakes and commits announce is looked at unasked. For tests that lose wakes. */
+  pollMs?: number
+  reapMs?: number
+  comeDueMs?: number
+  placeMs?: number
+  poolSize?: number
+  acquireMs?: number
+  /** Milliseconds between the comments of an idle stream. */
+  pingMs?: number
+  /** The longest a blocking send waits, in ms; then it is answered as things are. */
+  maxWaitMs?: number
+  bodyLimitBytes?: number
+}
+
+export interface Switchboard {
+  start(): Promise<{ url: string }>
+  /** Ends streams and waits, lets calls finish, then closes. Bounded: at most about 10 s. */
+  stop(): Promise<void>
+  /** A code that opens the board once, within ten minutes. */
+  issueBoardCode(): string
+  services: Services
+  sweep: Sweep
+  metrics: Metrics
+  /** The express app, for mounting in another one. It works once started. */
+  router: Express
+}
+
+const POLL_MS = 5000
+/** ADR-0046: one tick, every 30 s. */
+const REAP_MS = 30_000
+const COME_DUE_MS = 1000
+const PLACE_MS = 1000
+const BOARD_CODE_MS = 10 * 60_000
+const WORKERS_STOP_MS = 5000
+const SSE_RETRY_MS = 2000
+
+const observer = (metrics: Metrics): HttpObserver => ({
+  answered: (surface, { method, code, seconds }) => {
+    metrics.requests.inc({ surface, method, code: String(code ?? 'ok') })
+    metrics.requestSeconds.observe({ surface, method }, seconds)
+  },
+  streamOpened: (surface) => metrics.streamsOpen.inc({ kind: surface }),
+  streamClosed: (surface, outcome) => {
+    metrics.streamsOpen.dec({ kind: surface })
+    if (outcome === 'stalled' || outcome === 'too_slow') {
+      metrics.streamsDropped.inc({ kind: surface })
+    }
+  },
+  unauthenticated: () => metrics.authFailures.inc(),
+})
+
+const sseRetryMs = async (directory: Directory): Promise<number> => {
+  const value = (await directory.settings()).get('sse_retry_ms')
+  return value !== undefined && /^\d{1,7}$/.test(value) ? Number(value) : SSE_RETRY_MS
+}
+
+/** Everything below HTTP. */
+const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => {
+  const { databaseUrl: connectionString, poolSize, acquireMs } = options
+  const pollMs = options.pollMs ?? POLL_MS
+  const database: Database = openDatabase({
+    connectionString,
+    ...(poolSize !== undefined && { poolSize }),
+    ...(acquireMs !== undefined && { acquireMs }),
+  })
+  const wake = createWake({
+    connectionString,
+    log,
+    onReconnect: () => metrics.listenerReconnects.inc(),
+  })
+  database.onRing(wake.ring)
+  const directory = createDirectory({ database, wake })
+  const line = createLine({ database, wake, pollMs })
+  const watch = createWatch({ database, wake, pollMs })
+  const deliver = createDeliver({ database })
+  const services: Services = {
+    client: createClientService({ database, directory, metrics }, deliver),
+    agent: createAgentService({ database, directory, line, wake, metrics, pollMs }),
+    operator: createOperatorService({ database, metrics, deliver }),
+    watch,
+  }
+  const sweep = createSweep({ database, directory, metrics, log })
+  const workers = createWorkers({
+    sweep,
+    log,
+    metrics,
+    onCommitted: (listener) => wake.on('feed', listener),
+    reapMs: options.reapMs ?? REAP_MS,
+    comeDueMs: options.comeDueMs ?? COME_DUE_MS,
+    placeMs: options.placeMs ?? PLACE_MS,
+  })
+  const supervisor = createSupervisor(workers, { log, metrics })
+  return { database, wake, directory, line, watch, services, sweep, supervisor }
+}
+
+export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
+  const { config } = options
+  const log = options.log ?? createLog(config.logLevel)
+  const metrics = createMetrics()
+  metrics.buildInfo.set({ version: VERSION }, 1)
+  const core = createCore(options, log, metrics)
+  const { database, wake, directory, line, watch, services, supervisor } = core
+
+  const stopping = new AbortController()
+  const listener = createListener({ host: config.host, port: config.port })
+  const publicUrl = (): string => config.publicUrl ?? listener.url()
+  const observe = observer(metrics)
+  const { authenticate } = directory
+  const { adminToken } = config
+  const onFailure = (): void => observe.unauthenticated?.('operator')
+  const auth = createAuth({ authenticate, adminToken, onFailure })
+  const sessions = createBoardSessions({ authenticate, adminToken })
+  const boardAuth = createBoardAuth(auth, sessions)
+  const sse = options.pingMs === undefined ? {} : { sse: { pingMs: options.pingMs } }
+
+  const feeds = createFeeds({
+    watch,
+    auth,
+    boardAuth,
+    sseRetryMs: () => sseRetryMs(directory),
+    log,
+    stopping: stopping.signal,
+    ...sse,
+  })
+  const board = createBoard({ operator: services.operator, sessions, boardAuth, publicUrl, log })
+  const router = createHttp({
+    services,
+    authenticate,
+    adminToken,
+    metricsToken: config.metricsToken,
+    log,
+    publicUrl,
+    version: VERSION,
+    readQueue: directory.queue,
+    ready: createReadiness({ database, wake, databaseUrl: options.databaseUrl, stopping: stopping.signal }),
+    metrics: createGauges({ database, line, metrics }),
+    agentTable: AGENT_METHODS,
+    operatorTable: OPERATOR_METHODS,
+    feeds: board.use(feeds),
+    stopping: stopping.signal,
+    observe,
+    ...sse,
+    ...(options.maxWaitMs !== undefined && { maxWaitMs: options.maxWaitMs }),
+    ...(options.bodyLimitBytes !== undefined && { bodyLimitBytes: options.bodyLimitBytes }),
+  })
+
+  return {
+    start: async () => {
+      await wake.start()
+      line.start()
+      watch.start()
+      for (const name of (await directory.queues()).keys()) metrics.seedQueue(name)
+      supervisor.start()
+      const url = await listener.start(router)
+      log.info({ url: publicUrl() }, 'switchboard is listening')
+      return { url }
+    },
+    stop: async () => {
+      stopping.abort()
+      await listener.stop()
+      await supervisor.stop(WORKERS_STOP_MS)
+      watch.stop()
+      line.stop()
+      await wake.stop()
+      await database.close()
+    },
+    issueBoardCode: () => sessions.issueCode({ kind: 'operator' }, BOARD_CODE_MS),
+    services,
+    sweep: core.sweep,
+    metrics,
+    router,
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * The command line's way to a running server: POST /operator and the board's feed. Decides where
+ * the address and the token come from. The token that `dev` left in its data directory is given
+ * only to the server that `dev` started, never to another address.
+ */
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { connect } from '../agent-kit/connection.ts'
+import { readEvents, type StreamedEvent, type StreamOptions } from '../agent-kit/event-stream.ts'
+import { CliError, EXIT } from './exit.ts'
+
+const DEFAULT_URL = 'http://127.0.0.1:4100'
+const CALL_MS = 30_000
+
+/** What `dev` leaves in its data directory for the commands that come after it. */
+export interface DevFile {
+  url: string
+  adminToken: string
+  clientToken: string
+  agentToken: string
+}
+
+export interface ClientOptions {
+  url?: string
+  token?: string
+}
+
+export interface Client {
+  /** A method of the operator API. Rejects with AgentApiError or ConnectionError. */
+  call<Result>(method: string, params?: object): Promise<Result>
+  /** The board's feed; ends with the signal. The first connection must succeed. */
+  feed(
+    options: { queue?: string | undefined } & Pick<StreamOptions, 'signal' | 'onBreak' | 'onOpen'>,
+  ): AsyncGenerator<StreamedEvent>
+}
+
+/** Where `dev` keeps its file, by the environment's word for the data directory. */
+export const devFilePath = (env: NodeJS.ProcessEnv): string =>
+  path.resolve(env.SWITCHBOARD_DATA_DIR || './.switchboard', 'dev.json')
+
+/** Null where there is none, or none that can be read. */
+export const readDevFile = (file: string): DevFile | null => {
+  try {
+    const value = JSON.parse(readFileSync(file, 'utf8')) as Partial<DevFile>
+    return value.url && value.adminToken ? (value as DevFile) : null
+  } catch {
+    return null
+  }
+}
+
+/** Throws CliError where an address is no URL, or no token can be found. */
+export const createClient = (options: ClientOptions, env: NodeJS.ProcessEnv): Client => {
+  const dev = readDevFile(devFilePath(env))
+  const base = baseUrl(options.url || env.SWITCHBOARD_URL || dev?.url || DEFAULT_URL)
+  const token = options.token || env.SWITCHBOARD_TOKEN || env.SWITCHBOARD_ADMIN_TOKEN
+  const known = token || (dev && sameServer(dev.url, base) ? dev.adminToken : undefined)
+  if (!known) {
+    throw new CliError(
+      EXIT.usage,
+      `No token for ${base}: give --token, or set SWITCHBOARD_TOKEN or SWITCHBOARD_ADMIN_TOKEN`,
+    )
+  }
+  const connection = connect({ url: `${base}/operator`, token: known })
+  return {
+    call: (method, params = {}) =>
+      // A person waits: one try. Who wants more can run the command again.
+      connection.call(method, params, { retryForMs: 0, timeoutMs: CALL_MS }),
+    feed({ queue, ...rest }) {
+      const query = queue === undefined ? '' : `?queue=${encodeURIComponent(queue)}`
+      const url = `${base}/board/events${query}`
+      return readEvents({ url, token: known, firstMustSucceed: true, ...rest })
+    },
+  }
+}
+
+const baseUrl = (text: string): string => {
+  if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol)) {
+    throw new CliError(EXIT.usage, `Not an http or https address: ${text}`)
+  }
+  return text.replace(/\/+$/, '')
+}
+
+/** The same address, whichever name of this machine it is written with. */
+const sameServer = (one: string, other: string): boolean => {
+  const place = (text: string): string => {
+    const { protocol, hostname, port } = new URL(text)
+    const host = hostname === 'localhost' || hostname === '[::1]' ? '127.0.0.1' : hostname
+    return `${protocol}//${host}:${port}`
+  }
+  return URL.canParse(one) && place(one) === place(other)
+}

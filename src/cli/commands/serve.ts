@@ -1,0 +1,23 @@
+/** `serve`: the server alone, as it runs in production; any number of them on one database. */
+import type { Command } from 'commander'
+import { readConfig } from '../../config.ts'
+import { liveUntilSignal } from '../life.ts'
+import { note } from '../output.ts'
+
+export const addServe = (program: Command): void => {
+  program
+    .command('serve')
+    .description('run the server, configured by the environment')
+    .option('--no-migrate', 'do not bring the schema up to date first')
+    .action(async ({ migrate }: { migrate: boolean }) => {
+      const config = readConfig(process.env)
+      // Only what serves loads the server: the other commands answer sooner without it.
+      const parts = await import('../parts.ts')
+      await liveUntilSignal(async (life) => {
+        const databaseUrl = await parts.openDatabase(life, config)
+        if (migrate) await parts.migrate(databaseUrl)
+        const { url } = await parts.startServer(life, config, databaseUrl)
+        note(`switchboard: listening on ${url}`)
+      })
+    })
+}

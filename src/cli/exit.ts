@@ -1,0 +1,94 @@
+/**
+ * How a command ends: the exit codes, and which failure means which. A failure is one clear line
+ * for a person; its code is for scripts. The numbers are part of the command line's contract.
+ */
+import { CommanderError } from 'commander'
+import { AgentApiError, ConnectionError } from '../agent-kit/errors.ts'
+import { ConfigError } from '../config.ts'
+
+export const EXIT = {
+  ok: 0,
+  failed: 1,
+  usage: 2,
+  notFound: 3,
+  unreachable: 4,
+  refused: 5,
+  unauthorized: 6,
+  portInUse: 7,
+  dataDirInUse: 8,
+} as const
+
+export const EXIT_HELP = `
+Exit codes:
+  0  ok
+  1  failed: the task failed, or something went wrong here
+  2  wrong usage or configuration
+  3  no such thing, or not yours
+  4  the server cannot be reached
+  5  refused: a conflict with how things are
+  6  the token is missing, wrong, or does not allow this
+  7  the port is in use
+  8  the data directory is in use`
+
+/** A failure with its exit code; `message` is shown as it is. */
+export class CliError extends Error {
+  readonly exitCode: number
+
+  constructor(exitCode: number, message: string) {
+    super(message)
+    this.name = 'CliError'
+    this.exitCode = exitCode
+  }
+}
+
+/** Codes of the operator API (api.md, Errors). */
+const CODE = { invalidParams: -32602, conflict: -32010, forbidden: -32011, notFound: -32012 }
+
+const ofRefusal = (error: AgentApiError): number => {
+  if (error.status === 401 || error.status === 403) return EXIT.unauthorized
+  if (error.status === 503) return EXIT.unreachable
+  if (error.status === 429) return EXIT.refused
+  switch (error.code) {
+    case CODE.invalidParams:
+      return EXIT.usage
+    case CODE.conflict:
+      return EXIT.refused
+    case CODE.forbidden:
+      return EXIT.unauthorized
+    case CODE.notFound:
+      return EXIT.notFound
+    default:
+      return EXIT.failed
+  }
+}
+
+/** What the server said beyond its one sentence: fields at fault, or the state in the way. */
+const detailOf = ({ data }: AgentApiError): string => {
+  const violations = Array.isArray(data.violations) ? data.violations : []
+  const told = violations.map(
+    ({ field, description }: { field?: string; description?: string }) =>
+      `\n  ${field}: ${description}`,
+  )
+  const state = typeof data.state === 'string' ? ` (it is ${data.state})` : ''
+  return state + told.join('')
+}
+
+/** The exit code and the text for stderr. */
+export const failureOf = (error: unknown): { code: number; text: string } => {
+  if (error instanceof CliError) return { code: error.exitCode, text: error.message }
+  if (error instanceof ConfigError) {
+    return { code: EXIT.usage, text: error.problems.join('\n') }
+  }
+  if (error instanceof ConnectionError) {
+    const hint = 'Is the server running? Its address comes from --url or SWITCHBOARD_URL.'
+    return { code: EXIT.unreachable, text: `${error.message}\n${hint}` }
+  }
+  if (error instanceof AgentApiError) {
+    return { code: ofRefusal(error), text: `${error.message}${detailOf(error)}` }
+  }
+  if (error instanceof CommanderError) {
+    // Commander has already written its message; help and version are no failures.
+    return { code: error.exitCode === 0 ? EXIT.ok : EXIT.usage, text: '' }
+  }
+  return { code: EXIT.failed, text: error instanceof Error ? error.message : String(error) }
+}

@@ -1,0 +1,59 @@
+/**
+ * The life of a command that serves: what it starts, step by step, is stopped in reverse, whether
+ * a step fails or a signal comes, also in the middle of starting. A second signal ends at once.
+ */
+import { note } from './output.ts'
+
+/** Thrown by `step` once a signal has come. */
+class Interrupted extends Error {}
+
+export interface Life {
+  /** Runs the next step of the start; `stop` undoes it at the end. */
+  step<Part>(start: () => Promise<Part> | Part, stop: (part: Part) => unknown): Promise<Part>
+}
+
+const SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const
+/** What a part that does not end by itself gets, after all was stopped. */
+const LINGER_MS = 2000
+
+/** Resolves after a signal, with everything stopped. Rejects with what a step threw. */
+export const liveUntilSignal = async (start: (life: Life) => Promise<void>): Promise<void> => {
+  const stops: (() => unknown)[] = []
+  let interrupted = false
+  let interrupt = () => {}
+  const signaled = new Promise<void>((resolve) => {
+    interrupt = resolve
+  })
+  for (const [signal, code] of Object.entries(SIGNALS)) {
+    process.on(signal, () => {
+      if (interrupted) process.exit(code)
+      interrupted = true
+      interrupt()
+    })
+  }
+  // A promise alone keeps no process alive, should everything that was started be idle.
+  const alive = setInterval(() => {}, 60_000)
+  try {
+    await start({
+      async step(begin, stop) {
+        if (interrupted) throw new Interrupted()
+        const part = await begin()
+        stops.push(() => stop(part))
+        return part
+      },
+    })
+    await signaled
+  } catch (error) {
+    if (!(error instanceof Interrupted)) throw error
+  } finally {
+    clearInterval(alive)
+    for (const stop of stops.reverse()) {
+      try {
+        await stop()
+      } catch (error) {
+        note(`switchboard: while stopping: ${error instanceof Error ? error.message : error}`)
+      }
+    }
+    setTimeout(() => process.exit(), LINGER_MS).unref()
+  }
+}

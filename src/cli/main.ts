@@ -1,0 +1,62 @@
+#!/usr/bin/env node
+/**
+ * The command line: puts the commands together and turns how they end into exit codes. What a
+ * command does is in commands/, one file for each.
+ */
+import { readFileSync } from 'node:fs'
+import { addAnswer } from './commands/answer.ts'
+import { addCancel } from './commands/cancel.ts'
+import { addDev } from './commands/dev.ts'
+import { addList } from './commands/list.ts'
+import { addMigrate } from './commands/migrate.ts'
+import { addQueue } from './commands/queue.ts'
+import { addRevoke } from './commands/revoke.ts'
+import { addSend } from './commands/send.ts'
+import { addServe } from './commands/serve.ts'
+import { addSettings } from './commands/settings.ts'
+import { addShow } from './commands/show.ts'
+import { addVend } from './commands/vend.ts'
+import { addWatch } from './commands/watch.ts'
+import { failureOf } from './exit.ts'
+import { endSilentlyWithoutReader, note } from './output.ts'
+import { createProgram } from './program.ts'
+
+const COMMANDS = [
+  addDev,
+  addServe,
+  addMigrate,
+  addQueue,
+  addVend,
+  addRevoke,
+  addSettings,
+  addSend,
+  addList,
+  addShow,
+  addWatch,
+  addAnswer,
+  addCancel,
+]
+
+/** package.json lies two folders up from the sources and three from what is built of them. */
+const version = (): string => {
+  for (const file of ['../../package.json', '../../../package.json']) {
+    try {
+      const found: unknown = JSON.parse(readFileSync(new URL(file, import.meta.url), 'utf8'))
+      return (found as { version: string }).version
+    } catch {
+      // The other one, then.
+    }
+  }
+  return '0.0.0'
+}
+
+endSilentlyWithoutReader()
+const program = createProgram(version())
+for (const add of COMMANDS) add(program)
+try {
+  await program.parseAsync()
+} catch (error) {
+  const { code, text } = failureOf(error)
+  if (text !== '') note(`switchboard: ${text}`)
+  process.exitCode = code
+}

@@ -1,0 +1,66 @@
+/**
+ * What `dev`, `serve` and `migrate` start: the configuration, the database and the server, with
+ * failures as one clear line and an exit code of their own.
+ */
+import { createSwitchboard } from '../app.ts'
+import { createLog } from '../base/log.ts'
+import type { Config } from '../config.ts'
+import { DataDirInUse, lockDataDir, startEmbedded } from '../embedded.ts'
+import { migrate } from '../store/migrate.ts'
+import { CliError, EXIT } from './exit.ts'
+import type { Life } from './life.ts'
+
+/** Of this process alone, until it ends. Throws CliError (in use). */
+export const holdDataDir = async (life: Life, { dataDir }: Config): Promise<void> => {
+  await life.step(
+    () => {
+      try {
+        return lockDataDir(dataDir)
+      } catch (error) {
+        if (!(error instanceof DataDirInUse)) throw error
+        throw new CliError(EXIT.dataDirInUse, error.message)
+      }
+    },
+    (lock) => lock.release(),
+  )
+}
+
+/** The address of the database: the configured one, else that of one of our own. */
+export const openDatabase = async (life: Life, config: Config): Promise<string> => {
+  if (config.databaseUrl !== null) return config.databaseUrl
+  const embedded = await life.step(
+    () => startEmbedded(config.dataDir),
+    (database) => database.stop(),
+  )
+  return embedded.url
+}
+
+export { migrate }
+
+export type Server = ReturnType<typeof createSwitchboard>
+
+/** A server that listens, and its address. Throws CliError (port in use). */
+export const startServer = async (
+  life: Life,
+  config: Config,
+  databaseUrl: string,
+): Promise<{ server: Server; url: string }> => {
+  const server = createSwitchboard({ config, databaseUrl, log: createLog(config.logLevel) })
+  const { url } = await life.step(
+    () => listen(server, config),
+    () => server.stop(),
+  )
+  return { server, url }
+}
+
+const listen = async (server: Server, { host, port }: Config): Promise<{ url: string }> => {
+  try {
+    return await server.start()
+  } catch (error) {
+    // Half started, it may hold connections that would keep the database from stopping.
+    await server.stop().catch(() => {})
+    if ((error as { code?: unknown } | null)?.code !== 'EADDRINUSE') throw error
+    const message = `Port ${port} of ${host} is in use: set PORT to another one`
+    throw new CliError(EXIT.portInUse, message)
+  }
+}

@@ -1,0 +1,164 @@
+/**
+ * A todo as the operator API tells it, as far as the command line reads it, and the small
+ * judgements about it: has it ended, does it ask, which one is meant.
+ */
+import { textOf } from '../agent-kit/wire.ts'
+import type { Client } from './client.ts'
+import { CliError, EXIT } from './exit.ts'
+
+export interface Part {
+  text?: string
+  data?: unknown
+  url?: string
+  filename?: string
+}
+
+export interface Message {
+  messageId: string
+  role: 'ROLE_USER' | 'ROLE_AGENT'
+  parts: Part[]
+}
+
+export interface Artifact {
+  artifactId: string
+  name?: string
+  parts: Part[]
+}
+
+export interface Todo {
+  id: string
+  queue: string
+  contextId: string
+  state: string
+  attempt: number
+  maxAttempts: number
+  attemptsTotal: number
+  claimant: string | null
+  leaseExpiresAt: string | null
+  interruptedAt: string | null
+  heldUntil: string | null
+  dueAt: string | null
+  nextRetryAt: string | null
+  progressAt: string | null
+  unread: number
+  createdAt: string
+  updatedAt: string
+  finishedAt: string | null
+  retryOf: string | null
+  message: Message | null
+  history: Message[]
+  artifacts?: Artifact[]
+  result: { error?: unknown; detail?: unknown } | null
+}
+
+export interface Attempt {
+  attempt: number
+  claimant: string | null
+  claimedAt: string
+  endedAt: string | null
+  outcome: string | null
+  disposition: string | null
+  died: boolean
+  summary: string | null
+  cause: string | null
+}
+
+export interface TodoEvent {
+  id: string
+  queue: string
+  seq: number
+  from: string | null
+  to: string
+  verb: string
+  attempt: number
+  claimant: string | null
+  ready: string | null
+  detail: {
+    text?: string
+    note?: string
+    percent?: number
+    error?: { code: string; message: string }
+    retryAt?: string
+  } | null
+  at: string
+}
+
+export interface ShownTodo extends Todo {
+  attempts: Attempt[]
+  events: TodoEvent[]
+  deadlines?: Record<string, string | null>
+}
+
+export interface TodoPage {
+  todos: Todo[]
+  nextPageToken: string
+}
+
+export const hasEnded = (todo: Todo): boolean => todo.finishedAt !== null
+
+/** True while a question of the agent is open. */
+export const asks = (todo: Todo): boolean => todo.interruptedAt !== null
+
+/** The agent's newest words: its question, or its last message. */
+export const lastWords = (todo: Todo): string => {
+  const message = todo.history.findLast(({ role }) => role === 'ROLE_AGENT')
+  return message === undefined ? '' : partsText(message)
+}
+
+/** Every part as text; data as JSON, a reference as its address. */
+export const partsText = (document: { parts: Part[] }): string =>
+  document.parts
+    .map((part) => {
+      if (part.text !== undefined) return textOf({ parts: [{ text: part.text }] })
+      if (part.url !== undefined) return part.url
+      if ('data' in part) return JSON.stringify(part.data)
+      return part.filename ?? '(binary)'
+    })
+    .join('\n')
+
+/** What went wrong, of an ended todo that did not end well. */
+export const errorText = ({ result }: Todo): string => {
+  const error = result?.error
+  if (error === undefined) return ''
+  const told = error as { code?: string; message?: string } | string
+  const text = typeof told === 'string' ? told : [told.code, told.message].filter(Boolean).join(': ')
+  return typeof result?.detail === 'string' ? `${text}: ${result.detail}` : text
+}
+
+const FULL_ID = 36
+const PAGES = 5
+
+/**
+ * The id that is meant: a whole id as it is, the beginning of one if only one of the newest todos
+ * begins so. Throws CliError (not found; ambiguous).
+ */
+export const resolveId = async (client: Client, given: string): Promise<string> => {
+  if (given.length >= FULL_ID) return given
+  const found: string[] = []
+  let pageToken = ''
+  for (let page = 0; page < PAGES; page++) {
+    const params = { pageSize: 100, ...(pageToken === '' ? {} : { pageToken }) }
+    const { todos, nextPageToken } = await client.call<TodoPage>('todos.list', params)
+    found.push(...todos.map(({ id }) => id).filter((id) => id.startsWith(given)))
+    pageToken = nextPageToken
+    if (pageToken === '') break
+  }
+  const [id, second] = found
+  if (id === undefined) throw new CliError(EXIT.notFound, `No task ${given}`)
+  if (second !== undefined) throw new CliError(EXIT.usage, `More than one task begins with ${given}`)
+  return id
+}
+
+/** The newest todo with an open question. Throws CliError (not found). */
+export const newestQuestion = async (client: Client): Promise<string> => {
+  const pages = await Promise.all(
+    ['input-required', 'auth-required'].map((state) =>
+      client.call<TodoPage>('todos.list', { state, pageSize: 1 }),
+    ),
+  )
+  const [newest] = pages
+    .flatMap(({ todos }) => todos)
+    .sort((a, b) => (b.interruptedAt ?? '').localeCompare(a.interruptedAt ?? ''))
+  if (newest === undefined) throw new CliError(EXIT.notFound, 'No task is waiting for an answer')
+  return newest.id
+}

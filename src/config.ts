@@ -1,0 +1,146 @@
+/**
+ * The environment as frozen, typed config, and its only reader in the server (system.md section 9).
+ * Everything wrong is reported at once, a line for each, and no line shows a value: it may be a
+ * secret, or hold one. An empty variable counts as unset.
+ */
+import path from 'node:path'
+import { z } from 'zod'
+
+export interface Config {
+  /** Null: an embedded PostgreSQL in `dataDir`. */
+  databaseUrl: string | null
+  dataDir: string
+  host: string
+  /** 0: any free one. */
+  port: number
+  /** Without a trailing slash. Null: the address that is listened on. */
+  publicUrl: string | null
+  adminToken: string | null
+  metricsToken: string | null
+  logLevel: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace' | 'silent'
+}
+
+export class ConfigError extends Error {
+  override name = 'ConfigError'
+  readonly problems: string[]
+
+  constructor(problems: string[]) {
+    super(`The environment is not right:\n${problems.map((line) => `  ${line}`).join('\n')}`)
+    this.problems = problems
+  }
+}
+
+const decodes = (text: string): boolean => {
+  try {
+    decodeURIComponent(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** What is wrong with a database URL, told without its values; null when it can be used. */
+const databaseUrlProblem = (url: string): string | null => {
+  const parts = /^postgres(?:ql)?:\/\/([^/?#]*)(\/[^?#]*)?(\?[^#]*)?(#.*)?$/.exec(url)
+  if (!parts) return 'must start with postgres:// or postgresql://'
+  const [, authority = '', database = '', query = '', fragment] = parts
+  if (fragment !== undefined) return "holds a raw '#', which must be written %23"
+
+  const at = authority.lastIndexOf('@')
+  const login = authority.slice(0, Math.max(0, at))
+  const [user = '', ...rest] = login.split(':')
+  const address = authority.slice(at + 1)
+  const host = /^(\[[^\]]+\]|[^:,[\]]*)(?::\d+)?$/.exec(address)?.[1]
+  if (host === undefined) {
+    return (
+      "has a host and port that cannot be read: one host is meant, and a '/', '?' or '@' in a " +
+      'user or password must be percent-encoded'
+    )
+  }
+  const named = { user, password: rest.join(':'), host, database, 'query string': query }
+  for (const [part, text] of Object.entries(named)) {
+    if (!decodes(text)) return `has a ${part} with a raw '%', which must be written %25`
+  }
+  if (host === '' && !/[?&]host=./.test(query)) return 'names no host'
+  // The driver reads it so: a missing host is filled in, and then it must be a URL.
+  return URL.canParse(url.replace('@/', '@host/').replace(':///', '://host/'))
+    ? null
+    : 'cannot be read as a URL'
+}
+
+const publicUrlProblem = (text: string): string | null => {
+  const url = URL.canParse(text) ? new URL(text) : null
+  if (!url || !/^https?:$/.test(url.protocol)) return 'must be a URL with http:// or https://'
+  if (url.username || url.password) return 'must hold no user and no password'
+  return url.search || url.hash ? "must hold no '?' and no '#'" : null
+}
+
+/** A string that `problem` has nothing to say against. */
+const sound = (problem: (text: string) => string | null) =>
+  z.string().superRefine((text, context) => {
+    const message = problem(text)
+    if (message !== null) context.addIssue({ code: 'custom', message })
+  })
+
+const token = (minLength: number) =>
+  sound((text) => {
+    if (text.length < minLength) return `must have at least ${minLength} characters`
+    return /^[\x21-\x7e]+$/.test(text) ? null : 'must hold printable ASCII without spaces only'
+  })
+
+const LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
+
+const VARIABLES = z.object({
+  DATABASE_URL: sound(databaseUrlProblem).nullable().default(null),
+  SWITCHBOARD_DATA_DIR: z.string().default('./.switchboard'),
+  HOST: sound((text) =>
+    /^[\w.:-]+$/.test(text) ? null : 'must be a host name or an IP address alone',
+  ).default('127.0.0.1'),
+  PORT: sound((text) =>
+    /^\d{1,5}$/.test(text) && Number(text) <= 65_535 ? null : 'must be a number from 0 to 65535',
+  ).default('4100'),
+  SWITCHBOARD_PUBLIC_URL: sound(publicUrlProblem).nullable().default(null),
+  SWITCHBOARD_ADMIN_TOKEN: token(16).nullable().default(null),
+  SWITCHBOARD_METRICS_TOKEN: token(1).nullable().default(null),
+  LOG_LEVEL: z.enum(LEVELS, { error: `must be one of ${LEVELS.join(', ')}` }).default('info'),
+})
+
+/** Reserved for later, or read by the command line. */
+const TOLERATED = [
+  'SWITCHBOARD_NATS_URL',
+  'SWITCHBOARD_WEBHOOK_ALLOW_HTTP',
+  'SWITCHBOARD_WEBHOOK_ALLOW_CIDRS',
+  'SWITCHBOARD_URL',
+  'SWITCHBOARD_TOKEN',
+]
+
+/** A variable with a typing error in its name would otherwise do nothing, and say nothing. */
+const unknownVariables = (names: string[]): string[] => {
+  const known = [...Object.keys(VARIABLES.shape), ...TOLERATED]
+  const ours = known.filter((name) => name.startsWith('SWITCHBOARD_'))
+  return names
+    .filter((name) => name.startsWith('SWITCHBOARD_') && !known.includes(name))
+    .map((name) => `${name} is not a variable of switchboard, which has ${ours.join(', ')}`)
+}
+
+/** Throws ConfigError. */
+export const readConfig = (env: NodeJS.ProcessEnv): Readonly<Config> => {
+  const set = Object.fromEntries(Object.entries(env).filter(([, value]) => value))
+  const read = VARIABLES.safeParse(set)
+  const problems = [
+    ...(read.error?.issues ?? []).map(({ path: [name], message }) => `${String(name)} ${message}`),
+    ...unknownVariables(Object.keys(set)),
+  ]
+  if (!read.success || problems.length > 0) throw new ConfigError(problems)
+  const { data } = read
+  return Object.freeze({
+    databaseUrl: data.DATABASE_URL,
+    dataDir: path.resolve(data.SWITCHBOARD_DATA_DIR),
+    host: data.HOST,
+    port: Number(data.PORT),
+    publicUrl: data.SWITCHBOARD_PUBLIC_URL?.replace(/\/+$/, '') ?? null,
+    adminToken: data.SWITCHBOARD_ADMIN_TOKEN,
+    metricsToken: data.SWITCHBOARD_METRICS_TOKEN,
+    logLevel: data.LOG_LEVEL,
+  })
+}

@@ -1,0 +1,189 @@
+/**
+ * A PostgreSQL of our own, for where DATABASE_URL is absent. It lives in a data directory and is
+ * reached by a unix socket only. One process owns it: starts it, and takes it along when it ends,
+ * however it ends. Others that come to the same directory share it.
+ *
+ * Not for production: one machine, no backups. What the binaries and the operating systems need is
+ * decided in embedded/.
+ */
+import type { ChildProcess } from 'node:child_process'
+import fs from 'node:fs'
+import path from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import pg from 'pg'
+import { type Binaries, clusterFolder, clusterMajors, findBinaries } from './embedded/binaries.ts'
+import { launch, makeCluster, PORT, socketFolder } from './embedded/cluster.ts'
+import { tryLock } from './embedded/lock.ts'
+import { clearCluster, readPostmaster } from './embedded/postmaster.ts'
+import { errorCode } from './embedded/process.ts'
+import { chooseRunner, type Runner } from './embedded/runner.ts'
+import { EmbeddedUnavailable } from './embedded/unavailable.ts'
+
+export interface EmbeddedPostgres {
+  url: string
+  connection: { host: string; port: number; user: string; database: string }
+  /** Of the server's first process. */
+  pid: number
+  /** False: another process started it, and it goes when that one does. */
+  owned: boolean
+  /** Stops an owned server, cutting off who is still connected. Does nothing to a shared one. */
+  stop(): Promise<void>
+}
+
+/** Somebody else works on the data directory. */
+export class DataDirInUse extends Error {
+  override name = 'DataDirInUse'
+  readonly pid: number
+
+  constructor(dataDir: string, pid: number) {
+    super(`${dataDir} is in use by another process (pid ${pid})`)
+    this.pid = pid
+  }
+}
+
+const START_MS = 60_000
+const STOP_MS = 20_000
+/** As one developer's machine needs it; every connection that waits costs little. */
+const SETTINGS = ['max_connections=100', 'max_logical_replication_workers=0']
+
+/** For a program of which only one may run on a directory. Throws DataDirInUse. */
+export const lockDataDir = (dataDir: string): { release(): void } => {
+  const dir = openDataDir(dataDir)
+  const lock = tryLock(path.join(dir, 'switchboard.lock'))
+  if (!lock.taken) throw new DataDirInUse(dir, lock.pid)
+  return { release: lock.release }
+}
+
+/** Throws EmbeddedUnavailable, whose message says what to do instead. */
+export const startEmbedded = async (
+  dataDir: string,
+  options: { settings?: string[] } = {},
+): Promise<EmbeddedPostgres> => {
+  const dir = openDataDir(dataDir)
+  const deadline = Date.now() + START_MS
+  for (;;) {
+    const lock = tryLock(path.join(dir, 'postgres.lock'))
+    if (lock.taken) return own(dir, lock.release, options.settings ?? [], deadline)
+    const shared = await share(dir)
+    if (shared) return shared
+    if (Date.now() > deadline) {
+      throw new EmbeddedUnavailable(
+        `The PostgreSQL that process ${lock.pid} started in ${dir} does not answer.`,
+      )
+    }
+    await pause(50)
+  }
+}
+
+/** Its real path, since servers are told apart by it. */
+const openDataDir = (dataDir: string): string => {
+  const wanted = path.resolve(dataDir)
+  try {
+    const first = fs.mkdirSync(wanted, { recursive: true })
+    // Made by root under a strict umask, PostgreSQL's user could not pass through it.
+    if (first && process.getuid?.() === 0) letPass(first, wanted)
+    const dir = fs.realpathSync(wanted)
+    fs.accessSync(dir, fs.constants.W_OK)
+    return dir
+  } catch (error) {
+    throw new EmbeddedUnavailable(
+      `The data directory ${wanted} cannot be used (${errorCode(error)}). Choose another ` +
+        'SWITCHBOARD_DATA_DIR, or set DATABASE_URL.',
+    )
+  }
+}
+
+const letPass = (first: string, last: string): void => {
+  for (let folder = last; folder.length >= first.length; folder = path.dirname(folder)) {
+    fs.chmodSync(folder, fs.statSync(folder).mode | 0o711)
+  }
+}
+
+const own = async (
+  dir: string,
+  release: () => void,
+  settings: string[],
+  deadline: number,
+): Promise<EmbeddedPostgres> => {
+  let socket = ''
+  const giveBack = () => {
+    if (socket) fs.rmSync(socket, { recursive: true, force: true })
+    release()
+  }
+  try {
+    for (const major of clusterMajors(dir)) await clearCluster(clusterFolder(dir, major), deadline)
+    const { runner, major } = choose(findBinaries(dir), dir)
+    const cluster = clusterFolder(dir, major)
+    await makeCluster(runner, cluster, !settings.includes('fsync=off'))
+    socket = socketFolder(runner, cluster)
+    const child = await launch(runner, cluster, socket, [...SETTINGS, ...settings], deadline)
+    // The server does not keep node alive; the kernel, or the next owner, ends it after node.
+    child.unref()
+    let stopping: Promise<void> | undefined
+    const stop = () => {
+      stopping ??= end(child).finally(giveBack)
+      return stopping
+    }
+    return { ...reachedBy(socket, PORT), pid: child.pid ?? 0, owned: true, stop }
+  } catch (error) {
+    giveBack()
+    throw error
+  }
+}
+
+const choose = (candidates: Binaries[], dir: string): { runner: Runner; major: number } => {
+  for (const binaries of candidates) {
+    const runner = chooseRunner(binaries, dir)
+    if (runner) return { runner, major: binaries.major }
+  }
+  throw new EmbeddedUnavailable(
+    `PostgreSQL does not run on this system (tried ${candidates.map(({ bin }) => bin).join(', ')})` +
+      '. Set DATABASE_URL to the PostgreSQL to use.',
+  )
+}
+
+/** SIGINT ends the sessions and shuts down cleanly. */
+const end = (child: ChildProcess): Promise<void> =>
+  new Promise((resolve) => {
+    if (child.exitCode !== null || child.signalCode !== null) return resolve()
+    child.ref()
+    const harder = setTimeout(() => child.kill('SIGQUIT'), STOP_MS)
+    child.once('exit', () => {
+      clearTimeout(harder)
+      resolve()
+    })
+    child.kill('SIGINT')
+  })
+
+const reachedBy = (host: string, port: number): Pick<EmbeddedPostgres, 'url' | 'connection'> => ({
+  // The form with ?host= is read by pg, but not by knex.
+  url: `postgresql://postgres@${encodeURIComponent(host)}:${port}/postgres`,
+  connection: { host, port, user: 'postgres', database: 'postgres' },
+})
+
+/** Null while its owner is starting or stopping it. */
+const share = async (dir: string): Promise<EmbeddedPostgres | null> => {
+  for (const major of clusterMajors(dir)) {
+    const found = readPostmaster(clusterFolder(dir, major))
+    if (!found?.ready) continue
+    const reached = reachedBy(found.socketFolder, found.port)
+    if (await answers(reached.connection)) {
+      return { ...reached, pid: found.pid, owned: false, stop: async () => {} }
+    }
+  }
+  return null
+}
+
+const answers = async (connection: EmbeddedPostgres['connection']): Promise<boolean> => {
+  const client = new pg.Client({ ...connection, connectionTimeoutMillis: 2000 })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    await client.query('select 1')
+    return true
+  } catch {
+    return false
+  } finally {
+    await client.end()
+  }
+}

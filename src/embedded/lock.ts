@@ -1,0 +1,66 @@
+/**
+ * A lock file: who holds it is written in it, and it ends with its holder, however that one died.
+ *
+ * Replacing a dead holder's file is the delicate part: of two that find it dead, the slower must not
+ * remove what the quicker has put in its place. So the right to remove is itself a lock, named after
+ * the dead holder, whose identity never comes back.
+ */
+import fs from 'node:fs'
+import { bornAt, errorCode, isGone } from './process.ts'
+
+export type Lock = { taken: true; release(): void } | { taken: false; pid: number }
+
+const ME = { pid: process.pid, born: bornAt(process.pid) ?? '' }
+const textOf = (holder: typeof ME): string => `${holder.pid}\n${holder.born}\n`
+
+/** A hard link is O_EXCL with the content already in: nobody ever reads a half-written lock. */
+const create = (file: string): boolean => {
+  const draft = `${file}.draft-${process.pid}`
+  fs.writeFileSync(draft, textOf(ME))
+  try {
+    fs.linkSync(draft, file)
+    return true
+  } catch (error) {
+    if (errorCode(error) === 'EEXIST') return false
+    throw error
+  } finally {
+    fs.rmSync(draft, { force: true })
+  }
+}
+
+const read = (file: string): string | null => {
+  try {
+    return fs.readFileSync(file, 'utf8')
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return null
+    throw error
+  }
+}
+
+/** The holder's pid while it lives. A text cut short by a power failure is nobody's. */
+const livingHolder = (text: string): number | null => {
+  const [, digits, born] = /^(\d+)\n(.*)\n$/.exec(text) ?? []
+  const pid = Number(digits)
+  if (digits === undefined || isGone(pid)) return null
+  const now = bornAt(pid)
+  return now === null || born === '' || born === now ? pid : null
+}
+
+export const tryLock = (file: string): Lock => {
+  for (;;) {
+    if (create(file)) return { taken: true, release: () => remove(file, textOf(ME)) }
+    const text = read(file)
+    if (text === null) continue
+    const pid = livingHolder(text)
+    if (pid !== null) return { taken: false, pid }
+
+    const right = tryLock(`${file}.${text.replace(/\W+/g, '-')}`)
+    if (!right.taken) return right
+    remove(file, text)
+    right.release()
+  }
+}
+
+const remove = (file: string, text: string): void => {
+  if (read(file) === text) fs.rmSync(file, { force: true })
+}

@@ -1,0 +1,55 @@
+/**
+ * What can be known of another process by its number. A number alone says little: it is given out
+ * again after its process died, and it stays taken by a zombie that nobody has reaped. So a process
+ * is told by its number and the moment it was born.
+ */
+import { spawnSync } from 'node:child_process'
+import fs from 'node:fs'
+
+export const errorCode = (error: unknown): string | undefined =>
+  (error as NodeJS.ErrnoException).code
+
+const readOrNull = (file: string): string | null => {
+  try {
+    return fs.readFileSync(file, 'utf8')
+  } catch {
+    return null
+  }
+}
+
+/** The fields of /proc/<pid>/stat from the third on; the second may itself hold spaces and ')'. */
+const statFields = (pid: number): string[] | null => {
+  const stat = readOrNull(`/proc/${pid}/stat`)
+  return stat === null ? null : stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+}
+
+const ps = (pid: number, column: string): string | null => {
+  const { status, stdout } = spawnSync('ps', ['-o', `${column}=`, '-p', String(pid)], {
+    encoding: 'utf8',
+  })
+  return status === 0 ? stdout.trim() : null
+}
+
+/** True when nothing runs under that number any more; `kill(pid, 0)` succeeds on a zombie. */
+export const isGone = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0)
+  } catch (error) {
+    if (errorCode(error) === 'ESRCH') return true
+  }
+  return statFields(pid)?.[0] === 'Z'
+}
+
+/** When the process was born, in words that only that process has; null where hidden from us. */
+export const bornAt = (pid: number): string | null => {
+  if (process.platform !== 'linux') return ps(pid, 'lstart')
+  // Counted in ticks since the boot, so the boot belongs to it.
+  const ticks = statFields(pid)?.[19]
+  const boot = readOrNull('/proc/sys/kernel/random/boot_id')?.trim() ?? ''
+  return ticks === undefined ? null : `${ticks}@${boot}`
+}
+
+export const commandOf = (pid: number): string | null =>
+  process.platform === 'linux'
+    ? (readOrNull(`/proc/${pid}/cmdline`)?.replaceAll('\0', ' ') ?? null)
+    : ps(pid, 'command')

@@ -1,0 +1,96 @@
+/**
+ * What the two feeds say of a fact (api.md, Server-sent events), and under which id. One event of
+ * the feed makes at most two frames. The placer numbers events in steps of two, so the transition
+ * at `position` and the ready at `position + 1` are both exact cursors: who resumes after the
+ * first still gets the second, and neither twice.
+ */
+import { phaseOf } from '../domain/lifecycle.ts'
+import type { FeedEvent } from '../domain/todo.ts'
+import { fromEvent, fromTime } from '../protocol/todo.ts'
+import type { Gap } from '../service/contract.ts'
+import type { Frame } from './sse.ts'
+
+export type Feed = AsyncIterable<FeedEvent | Gap>
+
+const transition = (event: FeedEvent): Frame => ({
+  id: String(event.position),
+  event: 'transition',
+  data: {
+    position: event.position,
+    ...fromEvent(event),
+    phase: phaseOf({ state: event.to, nextRetryAt: event.retrying ? event.at : null }),
+    // A failure that is left was one with a retry scheduled, and so was waiting.
+    fromPhase: event.from && phaseOf({ state: event.from, nextRetryAt: event.at }),
+  },
+})
+
+/** Without an id: a reader that breaks off here must be told of the gap again. */
+const gap = ({ oldest }: Gap): Frame => ({ event: 'gap', data: { oldest } })
+
+const boardFrame = (event: FeedEvent): Frame[] => {
+  const frames: Frame[] = []
+  if (event.from !== event.to) frames.push(transition(event))
+  if (event.ready) {
+    const position = event.position + 1
+    const { todoId: id, queue, ready: reason, at } = event
+    frames.push({
+      id: String(position),
+      event: 'ready',
+      data: { position, id, queue, reason, at: fromTime(at) },
+    })
+  }
+  return frames
+}
+
+/** What the holder of a todo is told of it; hints only, the todo is the truth. */
+const signal = (event: FeedEvent): Pick<Frame, 'event' | 'data'> | null => {
+  const { todoId: id, fence, seq } = event
+  switch (event.verb) {
+    case 'cancel':
+      return { event: 'canceled', data: { id, fence } }
+    case 'message':
+      return { event: 'message', data: { id, seq } }
+    case 'resume':
+      return { event: 'answered', data: { id } }
+    default:
+      return null
+  }
+}
+
+const agentFrame = (event: FeedEvent, endpointId: string, bells: readonly string[]): Frame[] => {
+  const frames: Frame[] = []
+  const told = event.owner === endpointId ? signal(event) : null
+  if (told) frames.push({ id: String(event.position), ...told })
+  if (event.ready && bells.includes(event.queue)) {
+    const { todoId: id, queue, ready: reason } = event
+    frames.push({ id: String(event.position + 1), event: 'ready', data: { id, queue, reason } })
+  }
+  return frames
+}
+
+async function* framesOf(feed: Feed, after: number, frames: (event: FeedEvent) => Frame[]) {
+  for await (const item of feed) {
+    if ('gap' in item) {
+      yield gap(item)
+      continue
+    }
+    for (const frame of frames(item)) if (Number(frame.id) > after) yield frame
+  }
+}
+
+/** `after`: the id of the last frame the reader saw; `now` when it saw none. */
+export type After = number | 'now'
+
+const seen = (after: After): number => (after === 'now' ? 0 : after)
+
+export const boardFrames = (feed: Feed, after: After): AsyncIterable<Frame> =>
+  framesOf(feed, seen(after), boardFrame)
+
+/** `bells`: the queues whose ready doorbell the agent wants; signals come for all it holds. */
+export const agentFrames = (
+  feed: Feed,
+  after: After,
+  endpointId: string,
+  bells: readonly string[],
+): AsyncIterable<Frame> =>
+  framesOf(feed, seen(after), (event) => agentFrame(event, endpointId, bells))

@@ -1,0 +1,158 @@
+/**
+ * `GET /board/events` and `GET /agent/events`: who may read which part of the one feed, and from
+ * where. Both go on after `Last-Event-ID` (or `?after=`), so nothing is missed between two
+ * connections. A right that is withdrawn ends the stream it opened.
+ */
+import { type Request, type Response, Router } from 'express'
+import type { Log } from '../base/log.ts'
+import { invalid, Refusal } from '../domain/errors.ts'
+import { type Caller, endpointWith, watchScope } from '../domain/scope.ts'
+import { WireRefusal } from '../protocol/errors.ts'
+import type { Watch } from '../service/contract.ts'
+import type { Auth } from './auth.ts'
+import { type After, agentFrames, boardFrames, type Feed } from './feed-frame.ts'
+import { hangUpSignal } from './hang-up.ts'
+import { answerRefusal } from './refusal.ts'
+import type { StreamObserver } from './rpc-route.ts'
+import { type Frame, type StreamOptions, writeStream } from './sse.ts'
+
+export interface FeedParts {
+  watch: Pick<Watch, 'feed'>
+  /** By the bearer token alone. */
+  auth: Auth
+  /** Also by the board's cookie (board.ts). */
+  boardAuth: Auth
+  sseRetryMs: () => Promise<number>
+  log: Pick<Log, 'error' | 'warn'>
+  /** Fires when the server stops: its streams end, to be resumed elsewhere. */
+  stopping?: AbortSignal
+  onStream?: StreamObserver
+  sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
+  /** How often an open stream's right is looked at again. */
+  recheckMs?: number
+}
+
+const RECHECK_MS = 30_000
+const MAX_STREAMS = 2000
+
+/** Positions are bigints in the database and exact as numbers up to here. */
+const POSITION = /^\d{1,15}$/
+
+/** A browser that reconnects repeats its first URL: the header is the newer of the two. */
+const readAfter = (req: Request): After => {
+  const header = req.get('last-event-id')
+  const [name, value] = header ? ['Last-Event-ID', header] : ['after', req.query.after]
+  if (value === undefined || value === '') return 'now'
+  if (typeof value !== 'string' || !POSITION.test(value)) {
+    throw invalid(name, 'must be the id of an event of this feed')
+  }
+  return Number(value)
+}
+
+/** `?queue=a&queue=b`, `?queue=a,b` or both; null where none is named. */
+const readQueues = (req: Request, name: string): string[] | null => {
+  const given = [req.query[name] ?? []].flat()
+  if (!given.every((value) => typeof value === 'string')) throw invalid(name, 'must be text')
+  const queues = given.flatMap((value) => value.split(',')).filter((queue) => queue !== '')
+  return queues.length > 0 ? queues : null
+}
+
+/** Those of `allowed` that were asked for; null means every one there is. */
+const narrow = (allowed: readonly string[] | null, asked: string[] | null) => {
+  if (asked === null) return allowed
+  const queues = allowed === null ? asked : asked.filter((queue) => allowed.includes(queue))
+  if (queues.length === 0) throw new Refusal('forbidden')
+  return queues
+}
+
+/** What a caller may be shown of the feed. A stream ends when `granted` is not the same any more. */
+interface Reach {
+  queues: readonly string[] | null
+  granted: string
+  frames: (feed: Feed, after: After) => AsyncIterable<Frame>
+}
+
+const boardReach = (caller: Caller, req: Request): Reach => {
+  const scope = watchScope(caller)
+  const allowed = scope.kind === 'queues' ? scope.queues : null
+  const queues = narrow(allowed, readQueues(req, 'queue'))
+  return { queues, granted: JSON.stringify(queues), frames: boardFrames }
+}
+
+/** The doorbells it asked for, but the signals of whatever it holds in any of its queues. */
+const agentReach = (caller: Caller, req: Request): Reach => {
+  const { id, queues } = endpointWith(caller, 'work')
+  const bells = narrow(queues, readQueues(req, 'queues')) ?? []
+  return {
+    queues,
+    granted: JSON.stringify([id, queues, bells]),
+    frames: (feed, after) => agentFrames(feed, after, id, bells),
+  }
+}
+
+interface Kind {
+  name: 'board' | 'agent'
+  auth: Auth
+  reach: (caller: Caller, req: Request) => Reach
+}
+
+/** Both feeds, at their paths. */
+export const createFeeds = (parts: FeedParts): Router => {
+  const { watch, log, stopping, recheckMs = RECHECK_MS } = parts
+  let open = 0
+
+  /** Fires once the caller is known to be another than the stream was opened for. */
+  const watchRight = (kind: Kind, req: Request, granted: string, end: () => void) =>
+    setInterval(() => {
+      kind
+        .auth(req)
+        .then((caller) => kind.reach(caller, req).granted === granted)
+        .then(
+          (same) => same || end(),
+          // A database that is away says nothing about a right; a refusal does.
+          (error: unknown) => {
+            if (isRefused(error)) end()
+            else log.warn({ err: error }, 'the right to a feed could not be looked at again')
+          },
+        )
+    }, recheckMs)
+
+  const serve = (kind: Kind) => async (req: Request, res: Response) => {
+    const reach = kind.reach(await kind.auth(req), req)
+    const after = readAfter(req)
+    const retryMs = await parts.sseRetryMs()
+    if (open >= MAX_STREAMS) throw new Refusal('unavailable')
+
+    const withdrawn = new AbortController()
+    const signal = AbortSignal.any([hangUpSignal(res, stopping), withdrawn.signal])
+    const recheck = watchRight(kind, req, reach.granted, () => withdrawn.abort())
+    open += 1
+    parts.onStream?.opened()
+    try {
+      const frames = reach.frames(watch.feed(after, reach.queues, signal), after)
+      const outcome = await writeStream(res, frames, {
+        ...parts.sse,
+        signal,
+        retryMs,
+        onError: (error) => {
+          log.error({ err: error, feed: kind.name }, 'a feed failed')
+          return null
+        },
+      })
+      parts.onStream?.closed(outcome)
+    } finally {
+      open -= 1
+      clearInterval(recheck)
+    }
+  }
+
+  const { auth, boardAuth } = parts
+  const router = Router()
+  router.get('/board/events', serve({ name: 'board', auth: boardAuth, reach: boardReach }))
+  router.get('/agent/events', serve({ name: 'agent', auth, reach: agentReach }))
+  router.use(answerRefusal(log))
+  return router
+}
+
+const isRefused = (error: unknown): boolean =>
+  error instanceof WireRefusal || (error instanceof Refusal && error.kind === 'forbidden')

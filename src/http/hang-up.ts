@@ -1,0 +1,27 @@
+/**
+ * When nobody waits for an answer any more: the client closed the connection, or the server is
+ * stopping. Listeners are taken off again with the response, so that a long life with many
+ * streams leaves nothing on the server's own signal.
+ */
+import type { ServerResponse } from 'node:http'
+
+/** Why the signal of a call fired. */
+export type Gone = 'hung_up' | 'stopping'
+
+/**
+ * A signal that fires with reason `hung_up` when the response closes unfinished and with
+ * `stopping` when `stopping` fires.
+ */
+export const hangUpSignal = (res: ServerResponse, stopping?: AbortSignal): AbortSignal => {
+  const controller = new AbortController()
+  const stop = (): void => controller.abort('stopping' satisfies Gone)
+  if (stopping?.aborted) stop()
+  stopping?.addEventListener('abort', stop, { once: true })
+  const close = (): void => {
+    stopping?.removeEventListener('abort', stop)
+    if (!res.writableFinished) controller.abort('hung_up' satisfies Gone)
+  }
+  if (res.closed) close()
+  else res.once('close', close)
+  return controller.signal
+}

@@ -1,0 +1,165 @@
+/**
+ * The whole HTTP face as one express app: middleware in order, mounts, and what is said where
+ * nothing is mounted or something broke. Decides where things are, not what they do.
+ */
+import express, { type ErrorRequestHandler, type Express, type Router } from 'express'
+import helmet from 'helmet'
+import type { Log } from '../base/log.ts'
+import { enterQueue } from '../protocol/access.ts'
+import { a2aError, apiError, type Wording } from '../protocol/errors.ts'
+import type { Call, MethodTable, QueueCall, Services } from '../protocol/method.ts'
+import { createVersions, versionFor } from '../protocol/versions.ts'
+import { type Answered, createRpc } from '../rpc/server.ts'
+import type { Authenticate } from '../service/contract.ts'
+import { createAuth } from './auth.ts'
+import { type OpsParts, opsRouter } from './ops.ts'
+import { requestId, requestIdOf } from './request-id.ts'
+import { type RpcRouteParts, rpcRoute } from './rpc-route.ts'
+import type { StreamOptions, StreamOutcome } from './sse.ts'
+
+export type Surface = 'a2a' | 'agent' | 'operator'
+
+/** Told of what happens, for metrics. */
+export interface HttpObserver {
+  answered?(surface: Surface, answered: Answered): void
+  streamOpened?(surface: Surface): void
+  streamClosed?(surface: Surface, outcome: StreamOutcome): void
+  unauthenticated?(surface: Surface): void
+}
+
+export interface HttpParts extends Omit<OpsParts, 'publicUrl'> {
+  services: Services
+  authenticate: Authenticate
+  /** Null: there is no operator by token. */
+  adminToken: string | null
+  log: Pick<Log, 'debug' | 'warn' | 'error'>
+  /** Where clients reach us, with or without a trailing slash; asked at each use. */
+  publicUrl: string | (() => string)
+  agentTable: MethodTable
+  operatorTable: MethodTable
+  /** Event feeds and the board: anything with paths of its own. */
+  feeds?: Router
+  bodyLimitBytes?: number
+  bodyTimeoutMs?: number
+  /** The longest a blocking SendMessage waits, in milliseconds. */
+  maxWaitMs?: number
+  sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
+  /** Fires when the server stops: streams end, waits are answered as things are. */
+  stopping?: AbortSignal
+  observe?: HttpObserver
+}
+
+/** Of JSON answers; a page with scripts sets its own over these. */
+const securityHeaders = helmet({
+  contentSecurityPolicy: {
+    useDefaults: false,
+    directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] },
+  },
+  // Whether names under this one are served by TLS only is known to whoever terminates it.
+  strictTransportSecurity: false,
+})
+
+const notFound: express.RequestHandler = (_req, res) => {
+  res.status(404).json({ error: { code: 404, message: 'There is nothing here' } })
+}
+
+/** What express itself refuses (a malformed path) has a status; all else is ours to answer for. */
+const lastErrorHandler =
+  (log: Pick<Log, 'error'>): ErrorRequestHandler =>
+  (error, _req, res, next) => {
+    const id = requestIdOf(res)
+    const status = typeof error?.status === 'number' && error.status < 500 ? error.status : 500
+    if (status === 500) log.error({ request: id, err: error }, 'a request failed')
+    // Express destroys the connection where an answer has begun already.
+    if (res.headersSent) return next(error)
+    const message = status === 500 ? 'Internal error' : 'Bad request'
+    res.status(status).json({ error: { code: status, message, requestId: id } })
+  }
+
+type Shared<C extends Call> = Pick<
+  RpcRouteParts<C>,
+  'rpc' | 'auth' | 'sse' | 'stopping' | 'onStream'
+>
+
+/** What the three endpoints have in common. */
+const shared = <C extends Call>(
+  parts: HttpParts,
+  surface: Surface,
+  served: Pick<Parameters<typeof createRpc<C>>[0], 'tables' | 'wording' | 'batches'>,
+): Shared<C> => {
+  const { observe, log, sse, stopping, authenticate, adminToken } = parts
+  return {
+    rpc: createRpc<C>({ ...served, log, onCall: (call) => observe?.answered?.(surface, call) }),
+    auth: createAuth({
+      authenticate,
+      adminToken,
+      onFailure: () => observe?.unauthenticated?.(surface),
+    }),
+    onStream: {
+      opened: () => observe?.streamOpened?.(surface),
+      closed: (outcome) => observe?.streamClosed?.(surface, outcome),
+    },
+    ...(sse && { sse }),
+    ...(stopping && { stopping }),
+  }
+}
+
+const bodyOptions = (parts: HttpParts, mediaTypes: readonly string[]) => ({
+  mediaTypes,
+  ...(parts.bodyLimitBytes !== undefined && { limitBytes: parts.bodyLimitBytes }),
+  ...(parts.bodyTimeoutMs !== undefined && { timeoutMs: parts.bodyTimeoutMs }),
+})
+
+/** POST /a2a/:queue: the version chooses the table, the caller's right opens the queue. */
+const a2aRoute = (parts: HttpParts, publicUrl: () => string): express.RequestHandler => {
+  const { services, readQueue, maxWaitMs } = parts
+  const versions = createVersions({ publicUrl, ...(maxWaitMs !== undefined && { maxWaitMs }) })
+  return rpcRoute<QueueCall>({
+    ...shared<QueueCall>(parts, 'a2a', { tables: versions, wording: a2aError, batches: false }),
+    body: bodyOptions(parts, ['application/json', 'application/a2a+json']),
+    open: (req, facts) => ({
+      serve: () => versionFor(versions, req.get('A2A-Version'), req.query['A2A-Version']),
+      enter: async () => {
+        const queue = enterQueue(facts.caller, await readQueue(String(req.params.queue)))
+        return { ...facts, services, queue }
+      },
+    }),
+  })
+}
+
+/** POST /agent and POST /operator: one table, batches and notifications as JSON-RPC has them. */
+const apiRoute = (
+  parts: HttpParts,
+  surface: Surface,
+  table: MethodTable,
+): express.RequestHandler => {
+  const wording: Wording = apiError
+  const served = { table, wording }
+  return rpcRoute<Call>({
+    ...shared<Call>(parts, surface, { tables: [served], wording, batches: true }),
+    body: bodyOptions(parts, ['application/json']),
+    open: (_req, facts) => ({
+      serve: () => served,
+      enter: async () => ({ ...facts, services: parts.services }),
+    }),
+  })
+}
+
+/** The app, ready to be listened with or mounted in another one at its root. */
+export const createHttp = (parts: HttpParts): Express => {
+  const given = parts.publicUrl
+  const publicUrl = typeof given === 'string' ? () => given : given
+  const app = express()
+  app.disable('x-powered-by')
+  // Tags are set where they mean something; hashing every answer means nothing.
+  app.set('etag', false)
+  app.use(requestId, securityHeaders)
+  app.use(opsRouter({ ...parts, publicUrl }))
+  app.all('/a2a/:queue', a2aRoute(parts, publicUrl))
+  app.all('/agent', apiRoute(parts, 'agent', parts.agentTable))
+  app.all('/operator', apiRoute(parts, 'operator', parts.operatorTable))
+  if (parts.feeds) app.use(parts.feeds)
+  app.use(notFound)
+  app.use(lastErrorHandler(parts.log))
+  return app
+}

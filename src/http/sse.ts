@@ -1,0 +1,179 @@
+/**
+ * The only writer of event streams (text/event-stream). It pulls: the next frame is asked for
+ * after the last one was drained, so a slow reader costs one frame of memory. A reader that does
+ * not drain in time is cut off, and a peer that says nothing is kept awake, or found dead, by
+ * comment lines. What the frames say is the caller's business.
+ */
+import type { ServerResponse } from 'node:http'
+import { TooSlow } from '../service/contract.ts'
+
+/** One event. `data` is written as JSON on one line; a frame without it carries only its id. */
+export interface Frame {
+  id?: string
+  event?: string
+  retry?: number
+  data?: unknown
+}
+
+/**
+ * How a stream ended. `ended`: the frames did, or the server stops. `hung_up`: the client went
+ * away. `stalled`: it did not drain in time. `too_slow`: the source would not buffer for it any
+ * longer. `failed`: the source threw.
+ */
+export type StreamOutcome = 'ended' | 'hung_up' | 'stalled' | 'too_slow' | 'failed'
+
+export interface StreamOptions {
+  /** The call's signal: what the frames throw after it fired is the end, not a failure. */
+  signal: AbortSignal
+  /** Milliseconds between comment lines. */
+  pingMs?: number
+  /** Milliseconds a write may stay undrained before the connection is destroyed. */
+  drainMs?: number
+  /** Sent first, as the client's reconnection delay in milliseconds. */
+  retryMs?: number
+  /** The last frame after the source threw; null for none. Logging the error is its duty. */
+  onError?: (error: unknown) => Frame | null
+}
+
+const PING_MS = 15_000
+const DRAIN_MS = 30_000
+const PING = ': ping\n\n'
+
+const HEADERS = {
+  'Content-Type': 'text/event-stream; charset=utf-8',
+  'Cache-Control': 'no-cache, no-transform',
+  'X-Accel-Buffering': 'no',
+}
+
+const oneLine = (field: string, value: string): string => {
+  if (/[\r\n\0]/.test(value)) throw new TypeError(`${field} of a frame must be one line`)
+  return `${field}: ${value}\n`
+}
+
+/** A frame as it goes over the wire, its blank line included. */
+export const encodeFrame = (frame: Frame): string => {
+  let text = ''
+  if (frame.retry !== undefined) text += oneLine('retry', String(frame.retry))
+  if (frame.event !== undefined) text += oneLine('event', frame.event)
+  if (frame.id !== undefined) text += oneLine('id', frame.id)
+  if (frame.data !== undefined) text += `data: ${JSON.stringify(frame.data)}\n`
+  return `${text}\n`
+}
+
+/** Writes, and knows when the reader has taken what was written. */
+const createPen = (res: ServerResponse, drainMs: number) => {
+  let stalled = false
+  let watchdog: NodeJS.Timeout | undefined
+  let release: (() => void) | undefined
+
+  const settle = (): void => {
+    clearTimeout(watchdog)
+    watchdog = undefined
+    release?.()
+    release = undefined
+  }
+  res.on('drain', settle)
+  res.once('close', settle)
+
+  return {
+    write(text: string): void {
+      if (res.write(text) || res.destroyed || watchdog !== undefined) return
+      watchdog = setTimeout(() => {
+        stalled = true
+        res.destroy()
+      }, drainMs)
+    },
+    /** Resolves when all that was written is drained, or there is no reader any more. */
+    drained: (): Promise<void> =>
+      watchdog === undefined
+        ? Promise.resolve()
+        : new Promise((resolve) => {
+            release = resolve
+          }),
+    isStalled: () => stalled,
+  }
+}
+
+const GONE = Symbol('gone')
+
+/**
+ * The frames of `source`, given up as soon as the response closes or the signal fires, even when
+ * the source is still busy with the next one. Not a Promise.race with one long-lived promise: that
+ * would keep every frame alive until the stream ends.
+ */
+const createPull = (res: ServerResponse, source: AsyncIterable<Frame>, signal: AbortSignal) => {
+  const iterator = source[Symbol.asyncIterator]()
+  let onGone: (() => void) | undefined
+  const gone = (): void => onGone?.()
+  res.once('close', gone)
+  signal.addEventListener('abort', gone, { once: true })
+  return {
+    next: (): Promise<IteratorResult<Frame> | typeof GONE> =>
+      new Promise((resolve, reject) => {
+        if (res.closed || signal.aborted) return resolve(GONE)
+        onGone = () => resolve(GONE)
+        iterator.next().then(resolve, reject)
+      }),
+    /** Tells the source that nobody reads on; it may take its time and may fail unheard. */
+    giveUp: (): void => {
+      signal.removeEventListener('abort', gone)
+      iterator.return?.().then(undefined, () => undefined)
+    },
+  }
+}
+
+/** Ends the response; a reader that does not take the rest in time is cut off. */
+const finish = (res: ServerResponse, drainMs: number): void => {
+  if (res.closed) return
+  const guard = setTimeout(() => res.destroy(), drainMs)
+  res.once('close', () => clearTimeout(guard))
+  res.end()
+}
+
+/**
+ * Answers `res` with `source` as an event stream and resolves when the stream is over. Headers
+ * leave at once, before the first frame. Never rejects.
+ */
+export const writeStream = async (
+  res: ServerResponse,
+  source: AsyncIterable<Frame>,
+  options: StreamOptions,
+): Promise<StreamOutcome> => {
+  const drainMs = options.drainMs ?? DRAIN_MS
+  for (const [name, value] of Object.entries(HEADERS)) res.setHeader(name, value)
+  res.statusCode = 200
+  res.flushHeaders()
+  // A connection that breaks while we write is a hang-up: 'close' follows and says so.
+  res.on('error', () => undefined)
+
+  const pen = createPen(res, drainMs)
+  const pull = createPull(res, source, options.signal)
+  const ping = setInterval(() => {
+    if (!res.writableNeedDrain) pen.write(PING)
+  }, options.pingMs ?? PING_MS)
+
+  const run = async (): Promise<StreamOutcome> => {
+    if (options.retryMs !== undefined) pen.write(encodeFrame({ retry: options.retryMs }))
+    for (;;) {
+      const item = await pull.next()
+      if (item === GONE || item.done) return 'ended'
+      pen.write(encodeFrame(item.value))
+      await pen.drained()
+    }
+  }
+  const failure = (error: unknown): StreamOutcome => {
+    if (options.signal.aborted) return 'ended'
+    if (error instanceof TooSlow) return 'too_slow'
+    const last = options.onError?.(error)
+    if (last) pen.write(encodeFrame(last))
+    return 'failed'
+  }
+
+  const outcome = await run().catch(failure)
+  clearInterval(ping)
+  pull.giveUp()
+  if (pen.isStalled()) return 'stalled'
+  if (res.closed) return 'hung_up'
+  finish(res, drainMs)
+  return outcome
+}

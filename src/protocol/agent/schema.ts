@@ -1,0 +1,91 @@
+/**
+ * What an agent may send to `POST /agent` (api.md, Agent API): the params of each method.
+ */
+import { z } from 'zod'
+import { INTERRUPT_STATES, type InterruptState } from '../../domain/lifecycle.ts'
+import { LEASE } from '../../domain/policy.ts'
+import { artifact, messageFrom, seconds, seq } from '../field.ts'
+import { jsonObject, name, text } from '../part.ts'
+
+const MAX_WAIT_MS = 60_000
+const message = messageFrom('ROLE_AGENT')
+const leaseSeconds = seconds(1, LEASE.maxSeconds)
+const waitMs = z.int().min(0).max(MAX_WAIT_MS).default(0)
+
+/** Names the todo and the claim. Eighteen digits are more claims than there are, and fit a bigint. */
+const held = {
+  id: name,
+  fence: z.string().regex(/^(0|[1-9]\d{0,17})$/, 'must be a number as a decimal string'),
+}
+
+export const claim = z
+  .strictObject({
+    queues: z.array(name).min(1).max(100).exactOptional(),
+    limit: z.int().min(1).max(100).default(1),
+    waitMs,
+    leaseSeconds: leaseSeconds.exactOptional(),
+    claimant: name.max(200).exactOptional(),
+  })
+  .prefault({})
+
+export const heartbeat = z.strictObject({
+  ...held,
+  leaseSeconds: leaseSeconds.exactOptional(),
+  holdSeconds: seconds().exactOptional(),
+})
+
+export const progress = z.strictObject({
+  ...held,
+  note: text.exactOptional(),
+  percent: z.number().min(0).max(100).exactOptional(),
+})
+
+export const say = z.strictObject({ ...held, message })
+
+export const addArtifact = z.strictObject({
+  ...held,
+  artifact,
+  append: z.boolean().default(false),
+  lastChunk: z.boolean().default(false),
+})
+
+export const interrupt = z.strictObject({
+  ...held,
+  state: z.enum(INTERRUPT_STATES as [InterruptState, ...InterruptState[]]),
+  message,
+  hold: z.boolean().default(true),
+  schema: jsonObject.exactOptional(),
+})
+
+export const messages = z.strictObject({ ...held, after: seq.default(0), waitMs })
+
+export const acknowledge = z.strictObject({ ...held, through: seq })
+
+export const complete = z.strictObject({
+  ...held,
+  message: message.exactOptional(),
+  artifacts: z.array(artifact).exactOptional(),
+  result: jsonObject.exactOptional(),
+  summary: text.exactOptional(),
+  acknowledge: seq.exactOptional(),
+  direct: z.boolean().exactOptional(),
+})
+
+export const fail = z.strictObject({
+  ...held,
+  error: z.strictObject({ code: name, message: text }),
+  message: message.exactOptional(),
+  retryable: z.boolean().default(true),
+  retryInSeconds: seconds(0).exactOptional(),
+  summary: text.exactOptional(),
+})
+
+export const release = z.strictObject({
+  ...held,
+  summary: text.exactOptional(),
+  inSeconds: seconds(0).exactOptional(),
+})
+
+export const reject = z.strictObject({ ...held, message: message.exactOptional() })
+
+export const get = z.strictObject({ id: name })

@@ -1,0 +1,69 @@
+/**
+ * What an agent is given (api.md, Agent API). The shapes are fixed: agents outside rely on them,
+ * so members may be added and are never renamed.
+ */
+import type { Attempt, Todo, TodoPage, TodoView } from '../../domain/todo.ts'
+import type { ClaimedTodo } from '../../service/contract.ts'
+import {
+  fromAttempt,
+  fromMessages,
+  fromPriorAttempt,
+  fromStored,
+  fromTime,
+  fromTimeOrNull,
+  fromView,
+} from '../todo.ts'
+
+/** No budget and no deadline bind a todo yet: none is said to. */
+const UNBOUND = { effects: null, deadlines: {} }
+
+export const fromClaimed = ({ view, unread, priorAttempts }: ClaimedTodo) => ({
+  id: view.todo.id,
+  queue: view.todo.queue,
+  contextId: view.todo.contextId,
+  state: view.todo.state,
+  attempt: view.todo.attempt,
+  maxAttempts: view.todo.maxAttempts,
+  fence: view.todo.fence,
+  leaseExpiresAt: fromTimeOrNull(view.todo.leaseExpiresAt),
+  createdAt: fromTime(view.todo.createdAt),
+  ...fromMessages(view.messages),
+  unread: unread.map(fromStored),
+  artifacts: view.artifacts ?? [],
+  result: view.result,
+  priorAttempts: priorAttempts.map(fromPriorAttempt),
+  attemptsTotal: view.todo.attemptsTotal,
+  metadata: view.metadata,
+  ...UNBOUND,
+})
+
+export const fromGot = ({ view, attempts }: { view: TodoView; attempts: Attempt[] }) => ({
+  ...fromView(view),
+  attempts: attempts.map(fromAttempt),
+})
+
+export const fromPage = ({ todos, nextPageToken }: TodoPage) => ({
+  todos: todos.map(fromView),
+  nextPageToken,
+})
+
+/** The holder's sign that all is well, or that it waits. `heldUntil` only while it holds its wait. */
+export const fromHeartbeat = (todo: Todo) => ({
+  state: todo.state,
+  leaseExpiresAt: fromTimeOrNull(todo.leaseExpiresAt),
+  ...(todo.interruptHeldUntil && { heldUntil: fromTime(todo.interruptHeldUntil) }),
+  unread: todo.unread,
+})
+
+export const fromInterrupted = ({ todo, deadline }: { todo: Todo; deadline: Date | null }) => ({
+  state: todo.state,
+  interruptedAt: fromTimeOrNull(todo.interruptedAt),
+  deadline: fromTimeOrNull(deadline),
+  fence: todo.fence,
+})
+
+export const fromFailed = (todo: Todo) => ({
+  state: todo.state,
+  deadLetter: todo.nextRetryAt === null,
+  nextRetryAt: fromTimeOrNull(todo.nextRetryAt),
+})

@@ -1,0 +1,260 @@
+/**
+ * What each kind of refusal is on the wire: code, text, reason and HTTP status, once for A2A 1.0
+ * (spec 5.4, 9.5) and once for the agent and operator APIs (api.md "Errors"). Beside the domain's
+ * refusals there are the wire's own: what can be wrong with a request before anyone serves it.
+ * A fault (anything thrown that is neither) has one fixed text; its message stays in the log.
+ */
+import { REFUSALS, Refusal, type RefusalKind, type Violation } from '../domain/errors.ts'
+
+/** Refused by the wire itself, before a service was asked. */
+export const WIRE_REFUSALS = {
+  parse: 'Invalid JSON payload',
+  envelope: 'Request payload validation error',
+  method: 'Method not found',
+  version: 'This protocol version is not supported',
+  unauthenticated: 'A valid bearer token is required',
+  too_large: 'The request body is too large',
+  too_late: 'The request body did not arrive in time',
+  media_type: 'The request body has an unsupported media type',
+  fault: 'Internal error',
+} as const
+
+export type WireKind = keyof typeof WIRE_REFUSALS
+export type ProblemKind = RefusalKind | WireKind
+
+/** A refusal of the wire. `metadata` is for programs; its values are strings (google.rpc). */
+export class WireRefusal extends Error {
+  readonly kind: WireKind
+  readonly metadata: Record<string, string>
+
+  constructor(
+    kind: WireKind,
+    message: string = WIRE_REFUSALS[kind],
+    metadata: Record<string, string> = {},
+  ) {
+    super(message)
+    this.name = 'WireRefusal'
+    this.kind = kind
+    this.metadata = metadata
+  }
+}
+
+/** What went wrong, ready to be put into any surface's words. */
+export interface Problem {
+  kind: ProblemKind
+  /** Only where it says more than the kind's own text. */
+  message?: string
+  violations?: readonly Violation[]
+  state?: string
+  unread?: readonly unknown[]
+  limit?: number
+  retryAfterSeconds?: number
+  metadata?: Record<string, string>
+  requestId?: string
+}
+
+/** Seconds after which a client may try again where nothing better is known. */
+const RETRY_AFTER = { unavailable: 2, rate_limited: 1 } as const
+
+const ofRefusal = ({ kind, message, detail }: Refusal, requestId: string): Problem => ({
+  kind,
+  // One answer for what is not there and what is not yours: nothing of the refusal shows.
+  ...(kind !== 'not_found' && {
+    ...(message !== REFUSALS[kind] && { message }),
+    ...(detail.violations && { violations: detail.violations }),
+    ...(detail.state !== undefined && { state: detail.state }),
+    ...(detail.unread && { unread: detail.unread }),
+    ...(detail.limit !== undefined && { limit: detail.limit }),
+  }),
+  ...((kind === 'unavailable' || kind === 'rate_limited') && {
+    retryAfterSeconds: Math.max(1, Math.ceil(detail.retryAfterSeconds ?? RETRY_AFTER[kind])),
+  }),
+  ...(kind === 'unavailable' && { requestId }),
+})
+
+/** Reads what was thrown. `requestId` (any short string) shows only where the log holds more. */
+export const problemOf = (thrown: unknown, requestId: string): Problem => {
+  if (thrown instanceof Refusal) return ofRefusal(thrown, requestId)
+  if (thrown instanceof WireRefusal) {
+    const { kind, message, metadata } = thrown
+    return {
+      kind,
+      ...(message !== WIRE_REFUSALS[kind] && { message }),
+      ...(Object.keys(metadata).length > 0 && { metadata }),
+    }
+  }
+  return { kind: 'fault', requestId }
+}
+
+/** True for what must be logged with its stack: faults, and a service that is not there. */
+export const isFault = (problem: Problem): boolean =>
+  problem.kind === 'fault' || problem.kind === 'unavailable'
+
+export interface RpcError {
+  code: number
+  message: string
+  data?: unknown
+}
+
+/** A problem in one surface's words. `status` is the HTTP status of a JSON-RPC answer. */
+export interface ErrorAnswer {
+  status: number
+  error: RpcError
+  retryAfterSeconds?: number
+}
+
+/** How a surface words its problems. */
+export type Wording = (problem: Problem) => ErrorAnswer
+
+interface Row {
+  code: number
+  /** Absent: the kind's own text. */
+  message?: string
+  reason: string
+  /** HTTP status in the HTTP+JSON binding, and on JSON-RPC where {@link ON_RPC} has it. */
+  status: number
+}
+
+/** A JSON-RPC error is HTTP 200, but for what proxies and HTTP clients must understand. */
+const ON_RPC: ReadonlySet<number> = new Set([401, 403, 408, 413, 415, 429, 503])
+
+const textOf = (kind: ProblemKind): string =>
+  kind in REFUSALS ? REFUSALS[kind as RefusalKind] : WIRE_REFUSALS[kind as WireKind]
+
+const answer = (problem: Problem, row: Row, data: unknown): ErrorAnswer => ({
+  status: ON_RPC.has(row.status) ? row.status : 200,
+  error: { code: row.code, message: problem.message ?? row.message ?? textOf(problem.kind), data },
+  ...(problem.retryAfterSeconds !== undefined && { retryAfterSeconds: problem.retryAfterSeconds }),
+})
+
+/* ---------------------------------------------------------------- A2A 1.0 */
+
+const A2A_DOMAIN = 'a2a-protocol.org'
+/** Of reasons that A2A does not define. */
+const OWN_DOMAIN = 'switchboard'
+
+const unsupported = {
+  code: -32004,
+  reason: 'UNSUPPORTED_OPERATION',
+  status: 400,
+} as const satisfies Row
+
+/** The rows whose reason is defined by A2A have an A2A code (-32001 to -32009). */
+export const A2A_ERRORS: Record<ProblemKind, Row> = {
+  invalid: { code: -32602, message: 'Invalid parameters', reason: 'INVALID_PARAMS', status: 400 },
+  not_found: { code: -32001, message: 'Task not found', reason: 'TASK_NOT_FOUND', status: 404 },
+  not_cancelable: {
+    code: -32002,
+    message: 'Task cannot be canceled',
+    reason: 'TASK_NOT_CANCELABLE',
+    status: 400,
+  },
+  push_unsupported: { code: -32003, reason: 'PUSH_NOTIFICATION_NOT_SUPPORTED', status: 400 },
+  unsupported,
+  finished: unsupported,
+  wrong_state: unsupported,
+  stale_fence: unsupported,
+  unread_messages: unsupported,
+  content_type: { code: -32005, reason: 'CONTENT_TYPE_NOT_SUPPORTED', status: 400 },
+  media_type: { code: -32005, reason: 'CONTENT_TYPE_NOT_SUPPORTED', status: 415 },
+  no_extended_card: { code: -32007, reason: 'EXTENDED_AGENT_CARD_NOT_CONFIGURED', status: 400 },
+  version: { code: -32009, reason: 'VERSION_NOT_SUPPORTED', status: 400 },
+  // No code of A2A's own: -32000 is the one server-defined code that it does not claim.
+  forbidden: { code: -32000, reason: 'PERMISSION_DENIED', status: 403 },
+  unauthenticated: { code: -32000, reason: 'UNAUTHENTICATED', status: 401 },
+  rate_limited: { code: -32000, reason: 'RATE_LIMITED', status: 429 },
+  limit: { code: -32000, reason: 'LIMIT_REACHED', status: 400 },
+  duplicate: { code: -32000, reason: 'DUPLICATE', status: 409 },
+  unavailable: { code: -32603, reason: 'UNAVAILABLE', status: 503 },
+  fault: { code: -32603, reason: 'INTERNAL', status: 500 },
+  parse: { code: -32700, reason: 'PARSE_ERROR', status: 400 },
+  envelope: { code: -32600, reason: 'INVALID_REQUEST', status: 400 },
+  too_large: { code: -32600, reason: 'REQUEST_TOO_LARGE', status: 413 },
+  too_late: { code: -32600, reason: 'REQUEST_TIMEOUT', status: 408 },
+  method: { code: -32601, reason: 'METHOD_NOT_FOUND', status: 404 },
+}
+
+const typed = (name: string, members: object): object => ({
+  '@type': `type.googleapis.com/google.rpc.${name}`,
+  ...members,
+})
+
+const isA2aCode = (code: number): boolean => code <= -32001 && code >= -32009
+
+const metadataOf = ({ metadata, state, limit }: Problem): Record<string, string> => ({
+  ...metadata,
+  ...(state !== undefined && { state }),
+  ...(limit !== undefined && { limit: String(limit) }),
+})
+
+const detailsOf = (problem: Problem, row: Row): object[] => {
+  const metadata = metadataOf(problem)
+  const { violations, requestId, retryAfterSeconds } = problem
+  return [
+    typed('ErrorInfo', {
+      reason: row.reason,
+      domain: isA2aCode(row.code) ? A2A_DOMAIN : OWN_DOMAIN,
+      ...(Object.keys(metadata).length > 0 && { metadata }),
+    }),
+    ...(violations ? [typed('BadRequest', { fieldViolations: violations })] : []),
+    ...(retryAfterSeconds !== undefined
+      ? [typed('RetryInfo', { retryDelay: `${retryAfterSeconds}s` })]
+      : []),
+    ...(requestId !== undefined ? [typed('RequestInfo', { requestId })] : []),
+  ]
+}
+
+/** A2A 1.0 over JSON-RPC: `data` is an array of google.rpc details, each with its `@type`. */
+export const a2aError: Wording = (problem) => {
+  const row = A2A_ERRORS[problem.kind]
+  return answer(problem, row, detailsOf(problem, row))
+}
+
+/* ---------------------------------------------------- agent and operator */
+
+const conflict = (reason: string): Row => ({ code: -32010, reason, status: 200 })
+const params = (reason: string): Row => ({ code: -32602, reason, status: 200 })
+
+export const API_ERRORS: Record<ProblemKind, Row> = {
+  stale_fence: conflict('stale_fence'),
+  wrong_state: conflict('wrong_state'),
+  finished: conflict('wrong_state'),
+  not_cancelable: conflict('wrong_state'),
+  unread_messages: conflict('unread_messages'),
+  duplicate: conflict('duplicate'),
+  limit: conflict('limit'),
+  forbidden: { code: -32011, reason: 'forbidden', status: 200 },
+  not_found: { code: -32012, reason: 'not_found', status: 200 },
+  rate_limited: { code: -32013, reason: 'rate_limited', status: 429 },
+  unavailable: { code: -32014, reason: 'unavailable', status: 503 },
+  invalid: { ...params('invalid'), message: 'Invalid params' },
+  content_type: params('content_type'),
+  unsupported: params('unsupported'),
+  push_unsupported: params('push_unsupported'),
+  no_extended_card: params('no_extended_card'),
+  unauthenticated: { code: -32000, reason: 'unauthenticated', status: 401 },
+  too_large: { code: -32600, reason: 'too_large', status: 413 },
+  too_late: { code: -32600, reason: 'too_late', status: 408 },
+  media_type: { code: -32600, reason: 'media_type', status: 415 },
+  parse: { code: -32700, reason: 'parse', status: 200 },
+  envelope: { code: -32600, reason: 'envelope', status: 200 },
+  method: { code: -32601, reason: 'method', status: 200 },
+  version: { code: -32600, reason: 'version', status: 200 },
+  fault: { code: -32603, reason: 'internal', status: 200 },
+}
+
+/** The agent and operator APIs: `data` is one object, `reason` and what goes with it. */
+export const apiError: Wording = (problem) => {
+  const row = API_ERRORS[problem.kind]
+  const { violations, state, unread, limit, retryAfterSeconds, metadata, requestId } = problem
+  return answer(problem, row, {
+    reason: row.reason,
+    ...metadata,
+    ...(violations && { violations }),
+    ...(state !== undefined && { state }),
+    ...(unread && { unread }),
+    ...(limit !== undefined && { limit }),
+    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+    ...(requestId !== undefined && { requestId }),
+  })
+}

@@ -1,0 +1,99 @@
+/**
+ * A row of a method table: what a method takes, what right it needs and what it does. A protocol
+ * version, the agent API and the operator API are each one record of such rows; rpc/server.ts
+ * runs them and knows nothing else of a method. Rows hold no transport: the HTTP+JSON binding
+ * calls the same ones.
+ */
+import type { z } from 'zod'
+import type { Caller } from '../domain/scope.ts'
+import type {
+  AgentService,
+  ClientService,
+  OperatorService,
+  Queue,
+  Watch,
+} from '../service/contract.ts'
+
+export interface Services {
+  client: ClientService
+  agent: AgentService
+  operator: OperatorService
+  watch: Watch
+}
+
+/** What every call is given beside its params. */
+export interface Call {
+  services: Services
+  caller: Caller
+  /** Fires when the client hangs up or the server stops. Ends the waiting, never a todo. */
+  signal: AbortSignal
+  /** The request's `Last-Event-ID`, unread; null when there was none. */
+  lastEventId: string | null
+  /** Names this request in the log and in the answer to a fault. */
+  requestId: string
+}
+
+/** A call to one queue's A2A face. */
+export interface QueueCall extends Call {
+  queue: Queue
+}
+
+/** One result of a stream. `id` is a cursor the client may resume from. */
+export interface StreamItem {
+  id?: string
+  result: unknown
+}
+
+/** Throws a `forbidden` refusal where the caller lacks the right. Checked before params are. */
+export type Right<C> = (ctx: C) => unknown
+
+interface RowBase<C> {
+  params: z.ZodType
+  right: Right<C>
+}
+
+export interface UnaryRow<C> extends RowBase<C> {
+  kind: 'unary'
+  call(ctx: C, params: unknown): Promise<unknown>
+}
+
+export interface StreamRow<C> extends RowBase<C> {
+  kind: 'stream'
+  call(ctx: C, params: unknown): Promise<AsyncIterable<StreamItem>>
+}
+
+export type Row<C extends Call = Call> = UnaryRow<C> | StreamRow<C>
+export type MethodTable<C extends Call = Call> = Readonly<Record<string, Row<C>>>
+
+const anyone = (): void => undefined
+
+/**
+ * A method that answers once. `call` gets what `params` made of the request's params.
+ * `right` throws a `forbidden` refusal; without it any authenticated caller may call.
+ */
+export const unary = <S extends z.ZodType, C extends Call = Call>(
+  params: S,
+  call: (ctx: C, params: z.output<S>) => Promise<unknown>,
+  right: Right<C> = anyone,
+): UnaryRow<C> => ({
+  kind: 'unary',
+  params,
+  right,
+  // The one who calls a row has parsed with its own schema, so unknown is that schema's output.
+  call: (ctx, read) => call(ctx, read as z.output<S>),
+})
+
+/**
+ * A method that answers with a stream. What `call` throws before it returns the iterable is
+ * answered as plain JSON; what the iterable throws ends the stream with one error frame.
+ */
+export const stream = <S extends z.ZodType, C extends Call = Call>(
+  params: S,
+  call: (ctx: C, params: z.output<S>) => Promise<AsyncIterable<StreamItem>>,
+  right: Right<C> = anyone,
+): StreamRow<C> => ({
+  kind: 'stream',
+  params,
+  right,
+  call: (ctx, read) => call(ctx, read as z.output<S>),
+})

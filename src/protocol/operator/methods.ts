@@ -1,0 +1,133 @@
+/**
+ * The operator API (`POST /operator`), one row for each method (api.md), and who may call it: the
+ * admin token everything; an endpoint that may watch reads todos, one that may answer answers
+ * them. Which of them it sees, the service decides.
+ */
+import { Refusal } from '../../domain/errors.ts'
+import { watchScope } from '../../domain/scope.ts'
+import { todoQuery, toFilter } from '../field.ts'
+import { type Call, type MethodTable, unary } from '../method.ts'
+import { fromView } from '../todo.ts'
+import * as schema from './schema.ts'
+import { fromEndpoint, fromPage, fromQueue, fromShown, fromVended } from './translate.ts'
+
+const admin = ({ caller }: Call): void => {
+  if (caller.kind !== 'operator') throw new Refusal('forbidden')
+}
+const watch = ({ caller }: Call) => watchScope(caller, 'watch')
+const answer = ({ caller }: Call) => watchScope(caller, 'answer')
+
+export const OPERATOR_METHODS: MethodTable = {
+  'queues.put': unary(
+    schema.putQueue,
+    async ({ services }, put) => fromQueue(await services.operator.putQueue(put)),
+    admin,
+  ),
+
+  'queues.list': unary(
+    schema.none,
+    async ({ services }) => ({ queues: (await services.operator.listQueues()).map(fromQueue) }),
+    admin,
+  ),
+
+  'queues.remove': unary(
+    schema.removeQueue,
+    async ({ services }, { name }) => {
+      await services.operator.removeQueue(name)
+      return {}
+    },
+    admin,
+  ),
+
+  'endpoints.vend': unary(
+    schema.vend,
+    async ({ services }, vend) => fromVended(await services.operator.vend(vend)),
+    admin,
+  ),
+
+  'endpoints.list': unary(
+    schema.none,
+    async ({ services }) => ({
+      endpoints: (await services.operator.listEndpoints()).map(fromEndpoint),
+    }),
+    admin,
+  ),
+
+  'endpoints.revoke': unary(
+    schema.revoke,
+    async ({ services }, { id, cancelTasks }) => ({
+      endpoint: fromEndpoint(await services.operator.revoke(id, cancelTasks)),
+    }),
+    admin,
+  ),
+
+  'endpoints.rotate': unary(
+    schema.byId,
+    async ({ services }, { id }) => fromVended(await services.operator.rotate(id)),
+    admin,
+  ),
+
+  'endpoints.update': unary(
+    schema.update,
+    async ({ services }, { id, ...change }) => ({
+      endpoint: fromEndpoint(await services.operator.updateEndpoint(id, change)),
+    }),
+    admin,
+  ),
+
+  'settings.get': unary(
+    schema.none,
+    async ({ services }) => ({ settings: await services.operator.getSettings() }),
+    admin,
+  ),
+
+  'settings.set': unary(
+    schema.setSetting,
+    async ({ services }, { key, value }) => {
+      await services.operator.setSetting(key, value)
+      return { key, value }
+    },
+    admin,
+  ),
+
+  'settings.unset': unary(
+    schema.unsetSetting,
+    async ({ services }, { key }) => {
+      await services.operator.unsetSetting(key)
+      return { key, value: null }
+    },
+    admin,
+  ),
+
+  'todos.list': unary(
+    todoQuery,
+    async ({ services, caller }, query) =>
+      fromPage(await services.operator.list(toFilter(query), caller)),
+    watch,
+  ),
+
+  'todos.show': unary(
+    schema.byId,
+    async ({ services, caller }, { id }) => fromShown(await services.operator.show(id, caller)),
+    watch,
+  ),
+
+  'todos.send': unary(
+    schema.send,
+    async ({ services }, send) => fromView(await services.operator.send(send)),
+    admin,
+  ),
+
+  'todos.answer': unary(
+    schema.answer,
+    async ({ services, caller }, { id, message }) =>
+      fromView(await services.operator.answer(id, message, caller)),
+    answer,
+  ),
+
+  'todos.cancel': unary(
+    schema.byId,
+    async ({ services }, { id }) => fromView(await services.operator.cancel(id)),
+    admin,
+  ),
+}

@@ -1,0 +1,102 @@
+/**
+ * What an operator may send to `POST /operator` (api.md, Operator API): the params of each method.
+ * A policy and a card may be given in part; the service merges them with what is there.
+ */
+import { z } from 'zod'
+import { LEASE } from '../../domain/policy.ts'
+import { ENDPOINT_VERBS } from '../../domain/scope.ts'
+import { interruptTtl, messageFrom, queueName, seconds } from '../field.ts'
+import { jsonObject, name, text } from '../part.ts'
+
+const message = messageFrom('ROLE_USER')
+const count = (min: number, max: number) => z.int().min(min).max(max)
+const positive = z.number().positive()
+
+/** Members beyond these are kept as they came: a card may say more than this server reads. */
+const card = z.looseObject({
+  name: name.exactOptional(),
+  description: text.exactOptional(),
+  version: text.exactOptional(),
+  skills: z.array(jsonObject).exactOptional(),
+  defaultInputModes: z.array(name).exactOptional(),
+  defaultOutputModes: z.array(name).exactOptional(),
+  provider: z.strictObject({ organization: text, url: text }).exactOptional(),
+  documentationUrl: text.exactOptional(),
+  iconUrl: text.exactOptional(),
+  capabilities: z
+    .strictObject({
+      streaming: z.boolean().exactOptional(),
+      extendedAgentCard: z.boolean().exactOptional(),
+    })
+    .exactOptional(),
+  extended: jsonObject.exactOptional(),
+})
+
+const policy = z.strictObject({
+  maxAttempts: count(1, 100).exactOptional(),
+  backoff: z
+    .strictObject({
+      initialSeconds: positive.max(86_400),
+      factor: z.number().min(1).max(100),
+      maxSeconds: positive.max(31_536_000),
+      jitter: z.number().min(0).max(1),
+    })
+    .exactOptional(),
+  contexts: z.enum(['serial', 'parallel']).exactOptional(),
+  reentry: z.enum(['explicit', 'author']).exactOptional(),
+  dedupe: z.enum(['off', 'messageId']).exactOptional(),
+  concurrency: count(1, 100_000).exactOptional(),
+  interruptTtlSeconds: interruptTtl.exactOptional(),
+  timeouts: z
+    .strictObject({
+      scheduleToStart: seconds().exactOptional(),
+      startToClose: seconds().exactOptional(),
+      scheduleToClose: seconds().exactOptional(),
+      heartbeat: seconds().exactOptional(),
+    })
+    .exactOptional(),
+  retentionDays: count(0, 36_500).exactOptional(),
+})
+
+export const none = z.strictObject({}).prefault({})
+
+export const putQueue = z.strictObject({
+  name: queueName,
+  card: card.exactOptional(),
+  policy: policy.exactOptional(),
+})
+
+export const removeQueue = z.strictObject({ name: queueName })
+
+/** What an endpoint may be given at its vending and changed to afterwards. */
+const terms = {
+  name: name.max(200),
+  queues: z.array(queueName).min(1).max(1000),
+  verbs: z.array(z.enum(ENDPOINT_VERBS)).min(1).max(ENDPOINT_VERBS.length),
+  defaultLeaseSeconds: seconds(LEASE.minDefaultSeconds, LEASE.maxSeconds).exactOptional(),
+  interruptTtlSeconds: interruptTtl.exactOptional(),
+  effects: z.array(name).max(1000).exactOptional(),
+  sendPerMinute: count(1, 1_000_000).exactOptional(),
+}
+
+export const vend = z.strictObject({ ...terms, expiresInSeconds: seconds().exactOptional() })
+
+export const update = z.strictObject({
+  ...terms,
+  id: name,
+  name: terms.name.exactOptional(),
+  queues: terms.queues.exactOptional(),
+  verbs: terms.verbs.exactOptional(),
+})
+
+export const revoke = z.strictObject({ id: name, cancelTasks: z.boolean().default(false) })
+
+export const byId = z.strictObject({ id: name })
+
+export const setSetting = z.strictObject({ key: name, value: text })
+
+export const unsetSetting = z.strictObject({ key: name })
+
+export const send = z.strictObject({ queue: queueName, message })
+
+export const answer = z.strictObject({ id: name, message })

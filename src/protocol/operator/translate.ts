@@ -1,0 +1,49 @@
+/**
+ * What an operator is given (api.md, Operator API). An endpoint is shown without its token: only
+ * the answer to a vending or a rotation holds one, once.
+ */
+import type { Endpoint } from '../../domain/scope.ts'
+import type { Attempt, Event, TodoPage, TodoView } from '../../domain/todo.ts'
+import type { Queue } from '../../service/contract.ts'
+import { fromAttempt, fromEvent, fromStored, fromTime, fromTimeOrNull, fromView } from '../todo.ts'
+
+export const fromQueue = ({ name, card, policy, createdAt, updatedAt }: Queue) => ({
+  name,
+  card,
+  policy,
+  createdAt: fromTime(createdAt),
+  updatedAt: fromTime(updatedAt),
+})
+
+export const fromEndpoint = (endpoint: Endpoint) => ({
+  id: endpoint.id,
+  name: endpoint.name,
+  queues: endpoint.queues,
+  verbs: endpoint.verbs,
+  defaultLeaseSeconds: endpoint.defaultLeaseSeconds,
+  interruptTtlSeconds: endpoint.interruptTtlSeconds,
+  effects: endpoint.effects,
+  sendPerMinute: endpoint.sendPerMinute,
+  createdAt: fromTime(endpoint.createdAt),
+  expiresAt: fromTimeOrNull(endpoint.expiresAt),
+  revokedAt: fromTimeOrNull(endpoint.revokedAt),
+})
+
+export const fromVended = ({ endpoint, token }: { endpoint: Endpoint; token: string }) => ({
+  endpoint: fromEndpoint(endpoint),
+  token,
+})
+
+export const fromPage = ({ todos, nextPageToken, totalSize }: TodoPage) => ({
+  todos: todos.map(fromView),
+  nextPageToken,
+  totalSize,
+})
+
+/** The whole record: `messages` is the history with the place each has among the events. */
+export const fromShown = (shown: { view: TodoView; attempts: Attempt[]; events: Event[] }) => ({
+  ...fromView(shown.view),
+  messages: shown.view.messages.map(fromStored),
+  attempts: shown.attempts.map(fromAttempt),
+  events: shown.events.map(fromEvent),
+})

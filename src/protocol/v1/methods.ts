@@ -1,0 +1,174 @@
+/**
+ * The eleven methods of A2A 1.0, one row each (spec 3.1, 9.4). A row translates, asks one service
+ * and translates back; how long a send waits and what a stream shows is decided here, what a
+ * state allows is not.
+ */
+import { invalid, Refusal } from '../../domain/errors.ts'
+import type { TodoView } from '../../domain/todo.ts'
+import type { Sent } from '../../service/contract.ts'
+import { answering, own } from '../access.ts'
+import { agentCard, extendedCard } from '../card.ts'
+import { type MethodTable, type QueueCall, type StreamItem, stream, unary } from '../method.ts'
+import { acceptSend, acceptStream } from './accept.ts'
+import { REQUESTS, type SendMessageRequest } from './schema.ts'
+import { fromEvent, fromPage, fromSent, fromTodo, hasEnded, toFilter, toSend } from './translate.ts'
+import { within } from './within.ts'
+
+export interface V1Options {
+  /** Where the server is reached from outside. */
+  publicUrl: () => string
+  /** The served versions, as the card lists them. */
+  versions: readonly string[]
+  /** The longest a blocking send waits, in milliseconds; then the task is answered as it is. */
+  maxWaitMs?: number
+}
+
+const MAX_WAIT_MS = 600_000
+
+/** Someone who only answers may reply to a task and not begin one. */
+const send = async (ctx: QueueCall, request: SendMessageRequest): Promise<Sent> => {
+  acceptSend(ctx.queue, request)
+  if (request.message.taskId === undefined) own(ctx)
+  return ctx.services.client.send(toSend(ctx.queue.name, request), ctx.caller)
+}
+
+/** The todo once it is settled; as it is, where that takes too long or the server stops. */
+const settled = async (ctx: QueueCall, sent: Sent, maxWaitMs: number): Promise<TodoView> => {
+  const { id } = sent.view.todo
+  const { watch, client } = ctx.services
+  const view = await within(ctx.signal, maxWaitMs, (signal) => watch.settle(id, sent.after, signal))
+  return view ?? client.get(id, answering(ctx), { artifacts: true })
+}
+
+/** The events after `after` that a stream shows, each under its seq. */
+async function* events(ctx: QueueCall, id: string, after: number): AsyncGenerator<StreamItem> {
+  for await (const event of ctx.services.watch.follow(id, after, ctx.signal)) {
+    const result = fromEvent(event)
+    if (result) yield { id: String(event.seq), result }
+  }
+}
+
+/** The task as it is, then what becomes of it. */
+async function* taskThenEvents(
+  ctx: QueueCall,
+  view: TodoView,
+  historyLength?: number,
+): AsyncGenerator<StreamItem> {
+  const { id, seq } = view.todo
+  yield { id: String(seq), result: { task: fromTodo(view, historyLength) } }
+  if (!hasEnded(view.todo)) yield* events(ctx, id, seq)
+}
+
+async function* nothing(): AsyncGenerator<StreamItem> {}
+
+const CURSOR_FIELD = 'Last-Event-ID'
+
+/** A seq; null without one. Refuses: invalid. */
+const toCursor = (lastEventId: string | null): number | null => {
+  if (lastEventId === null) return null
+  if (/^\d{1,10}$/.test(lastEventId)) return Number(lastEventId)
+  throw invalid(CURSOR_FIELD, 'must be the id of an event of this task')
+}
+
+const subscribe = (ctx: QueueCall, view: TodoView, cursor: number | null) => {
+  const { todo } = view
+  if (cursor === null) {
+    if (hasEnded(todo)) throw new Refusal('unsupported')
+    return taskThenEvents(ctx, view)
+  }
+  if (cursor > todo.seq) throw invalid(CURSOR_FIELD, 'must be the id of an event of this task')
+  // Everything was seen: an ended task has nothing more to say.
+  if (cursor === todo.seq && hasEnded(todo)) return nothing()
+  return events(ctx, todo.id, cursor)
+}
+
+const noPush = async (): Promise<never> => {
+  throw new Refusal('push_unsupported')
+}
+
+/** The table. `params` that break a schema, and every refusal of a service, are errors of rpc/. */
+export const createV1Methods = (options: V1Options) => {
+  const { publicUrl, versions, maxWaitMs = MAX_WAIT_MS } = options
+  return {
+    SendMessage: unary(
+      REQUESTS.SendMessageRequest,
+      async (ctx: QueueCall, request) => {
+        const { historyLength, returnImmediately } = request.configuration ?? {}
+        const sent = await send(ctx, request)
+        const waits = !returnImmediately && sent.after > 0
+        return fromSent(waits ? await settled(ctx, sent, maxWaitMs) : sent.view, historyLength)
+      },
+      answering,
+    ),
+
+    SendStreamingMessage: stream(
+      REQUESTS.SendMessageRequest,
+      async (ctx: QueueCall, request) => {
+        acceptStream(ctx.queue)
+        const { view } = await send(ctx, request)
+        return taskThenEvents(ctx, view, request.configuration?.historyLength)
+      },
+      own,
+    ),
+
+    GetTask: unary(
+      REQUESTS.GetTaskRequest,
+      async (ctx: QueueCall, { id, historyLength }) => {
+        const view = await ctx.services.client.get(id, answering(ctx), { artifacts: true })
+        return fromTodo(view, historyLength)
+      },
+      answering,
+    ),
+
+    ListTasks: unary(
+      REQUESTS.ListTasksRequest,
+      async (ctx: QueueCall, request) =>
+        fromPage(await ctx.services.client.list(toFilter(request), own(ctx)), request),
+      own,
+    ),
+
+    CancelTask: unary(
+      REQUESTS.CancelTaskRequest,
+      async (ctx: QueueCall, { id }) => fromTodo(await ctx.services.client.cancel(id, own(ctx))),
+      own,
+    ),
+
+    SubscribeToTask: stream(
+      REQUESTS.SubscribeToTaskRequest,
+      async (ctx: QueueCall, { id }) => {
+        acceptStream(ctx.queue)
+        const cursor = toCursor(ctx.lastEventId)
+        return subscribe(
+          ctx,
+          await ctx.services.client.get(id, own(ctx), { artifacts: true }),
+          cursor,
+        )
+      },
+      own,
+    ),
+
+    CreateTaskPushNotificationConfig: unary(REQUESTS.TaskPushNotificationConfig, noPush, own),
+    GetTaskPushNotificationConfig: unary(
+      REQUESTS.GetTaskPushNotificationConfigRequest,
+      noPush,
+      own,
+    ),
+    ListTaskPushNotificationConfigs: unary(
+      REQUESTS.ListTaskPushNotificationConfigsRequest,
+      noPush,
+      own,
+    ),
+    DeleteTaskPushNotificationConfig: unary(
+      REQUESTS.DeleteTaskPushNotificationConfigRequest,
+      noPush,
+      own,
+    ),
+
+    GetExtendedAgentCard: unary(
+      REQUESTS.GetExtendedAgentCardRequest,
+      async ({ queue }: QueueCall) =>
+        extendedCard(queue, agentCard(queue, { publicUrl: publicUrl(), versions })),
+      answering,
+    ),
+  } satisfies MethodTable<QueueCall>
+}

@@ -1,0 +1,232 @@
+/**
+ * What A2A 1.0 may send (spec 4 and 5.5 to 5.7; the proto decides): one schema for each message
+ * that we read. ProtoJSON reading: both spellings of a field's name, unknown fields dropped, null
+ * is absent (but for `data`, where it is a value), empty strings of optional fields are absent,
+ * enums by name. Our own bounds: ids of 256 characters, 1000 parts in a message.
+ */
+import { z } from 'zod'
+import type { JsonObject } from '../../domain/todo.ts'
+import { oneContent, partMembers } from '../part.ts'
+
+const MAX_ID = 256
+const MAX_PARTS = 1000
+const MAX_LIST = 1000
+const MAX_INT32 = 2_147_483_647
+
+export const TASK_STATES = [
+  'TASK_STATE_UNSPECIFIED',
+  'TASK_STATE_SUBMITTED',
+  'TASK_STATE_WORKING',
+  'TASK_STATE_COMPLETED',
+  'TASK_STATE_FAILED',
+  'TASK_STATE_CANCELED',
+  'TASK_STATE_INPUT_REQUIRED',
+  'TASK_STATE_REJECTED',
+  'TASK_STATE_AUTH_REQUIRED',
+] as const
+export type TaskState = Exclude<(typeof TASK_STATES)[number], 'TASK_STATE_UNSPECIFIED'>
+
+export const ROLES = ['ROLE_UNSPECIFIED', 'ROLE_USER', 'ROLE_AGENT'] as const
+
+/* ----------------------------------------------------------- message shape */
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const snake = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)
+
+/** Known fields only, under their camelCase names; `values` names the fields where null is one. */
+const known = (names: readonly string[], values: readonly string[]) => {
+  const fields = names.map((name) => ({
+    name,
+    other: snake(name),
+    nullable: values.includes(name),
+  }))
+  return (message: unknown): unknown => {
+    if (!isObject(message)) return message
+    const read: Record<string, unknown> = {}
+    for (const { name, other, nullable } of fields) {
+      const key = Object.hasOwn(message, name) ? name : other
+      if (!Object.hasOwn(message, key)) continue
+      if (message[key] !== null || nullable) read[name] = message[key]
+    }
+    return read
+  }
+}
+
+const message = <S extends z.ZodRawShape>(shape: S, values: readonly string[] = []) =>
+  z.preprocess(known(Object.keys(shape), values), z.object(shape))
+
+/* ------------------------------------------------------------------ fields */
+
+/** The default of an implicit-presence field means that it was not set. */
+const unlessEmpty = <S extends z.ZodType>(schema: S) =>
+  z.preprocess((value) => (value === '' ? undefined : value), schema.optional()).optional()
+
+const isPrintable = (text: string): boolean => !/\p{Cc}/u.test(text)
+
+const id = z
+  .string()
+  .min(1, 'must not be empty')
+  .max(MAX_ID, `must be at most ${MAX_ID} characters`)
+  .refine(isPrintable, 'must hold no control characters')
+
+const optionalId = unlessEmpty(id)
+const optionalText = unlessEmpty(z.string())
+
+/** ProtoJSON also reads an integer from a string. */
+const int32 = (min: number, max = MAX_INT32) =>
+  z
+    .preprocess(
+      (value) => (typeof value === 'string' && /^-?\d{1,10}$/.test(value) ? Number(value) : value),
+      z
+        .int('must be a whole number')
+        .min(min, `must be at least ${min}`)
+        .max(max, `must be at most ${max}`),
+    )
+    .optional()
+
+const flag = z.boolean().optional()
+
+/** Counted before its items are looked at, so that a long list costs nothing. */
+const list = <S extends z.ZodType>(item: S, min: number, max: number) =>
+  z
+    .array(z.unknown())
+    .min(min, `must have at least ${min} item`)
+    .max(max, `must have at most ${max} items`)
+    .pipe(z.array(item))
+
+const texts = list(z.string(), 0, MAX_LIST).optional()
+const struct = z.custom<JsonObject>(isObject, 'must be an object').optional()
+
+const RFC3339 =
+  /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/i
+
+/** Null for what is no moment. Cut to the millisecond, the finest that we show. */
+const toMoment = (text: string): Date | null => {
+  const match = RFC3339.exec(text)
+  if (!match) return null
+  const [, year, month, day, hour, minute, second, fraction = '', offset] = match
+  // Date rolls the 30th of February over; so the calendar is asked for the month's length.
+  const daysInMonth = new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()
+  if (Number(day) > daysInMonth || Number(hour) > 23 || Number(year) < 1) return null
+  const millis = fraction.slice(0, 3).padEnd(3, '0')
+  const moment = new Date(
+    `${year}-${month}-${day}T${hour}:${minute}:${second}.${millis}${offset?.toUpperCase()}`,
+  )
+  return Number.isNaN(moment.getTime()) ? null : moment
+}
+
+const timestamp = z
+  .string()
+  .transform((text, context): Date => {
+    const moment = toMoment(text)
+    if (moment) return moment
+    context.addIssue({ code: 'custom', message: 'must be an RFC 3339 timestamp' })
+    return z.NEVER
+  })
+  .optional()
+
+const taskState = z
+  .enum(TASK_STATES, 'must be the name of a task state')
+  .transform((state) => (state === 'TASK_STATE_UNSPECIFIED' ? undefined : state))
+  .optional()
+
+/** Bytes as ProtoJSON reads them: either alphabet, padded or not; kept in the standard form. */
+const bytes = z
+  .string()
+  .refine(
+    (text) =>
+      /^[A-Za-z0-9+/_-]*={0,2}$/.test(text) &&
+      (text.endsWith('=') ? text.length % 4 === 0 : text.length % 4 !== 1),
+    'must be base64',
+  )
+  .transform((text) => {
+    const standard = text.replaceAll('-', '+').replaceAll('_', '/')
+    return standard.padEnd(Math.ceil(standard.length / 4) * 4, '=')
+  })
+
+/* ---------------------------------------------------------------- messages */
+
+const part = message({ ...partMembers, raw: bytes.exactOptional() }, ['data']).superRefine(
+  oneContent,
+)
+
+/** A client's message: an agent's role is refused, never taken on trust (digest 4.4). */
+const userMessage = message({
+  messageId: id,
+  contextId: optionalId,
+  taskId: optionalId,
+  role: z.literal('ROLE_USER', 'must be ROLE_USER'),
+  parts: list(part, 1, MAX_PARTS),
+  metadata: struct,
+  extensions: texts,
+  referenceTaskIds: list(id, 0, MAX_LIST).optional(),
+})
+
+const authenticationInfo = message({ scheme: z.string().min(1), credentials: optionalText })
+
+const pushConfigFields = {
+  tenant: optionalText,
+  id: optionalId,
+  taskId: optionalId,
+  token: optionalText,
+  authentication: authenticationInfo.optional(),
+}
+const pushUrl = z.string().min(1, 'must not be empty')
+
+const configuration = message({
+  acceptedOutputModes: texts,
+  taskPushNotificationConfig: message({ ...pushConfigFields, url: pushUrl }).optional(),
+  historyLength: int32(0),
+  returnImmediately: flag,
+})
+
+/** `params` may be missing where no field is required. */
+const orNothing = <S extends z.ZodType>(schema: S) => z.preprocess((params) => params ?? {}, schema)
+
+/** By their names in the proto, `params` of one or more methods each. */
+export const REQUESTS = {
+  SendMessageRequest: message({
+    tenant: optionalText,
+    message: userMessage,
+    configuration: configuration.optional(),
+    metadata: struct,
+  }),
+  GetTaskRequest: message({ tenant: optionalText, id, historyLength: int32(0) }),
+  ListTasksRequest: orNothing(
+    message({
+      tenant: optionalText,
+      contextId: optionalId,
+      status: taskState,
+      pageSize: int32(1, 100),
+      pageToken: optionalText,
+      historyLength: int32(0),
+      statusTimestampAfter: timestamp,
+      includeArtifacts: flag,
+    }),
+  ),
+  CancelTaskRequest: message({ tenant: optionalText, id, metadata: struct }),
+  SubscribeToTaskRequest: message({ tenant: optionalText, id }),
+  TaskPushNotificationConfig: message({ ...pushConfigFields, taskId: id, url: pushUrl }),
+  GetTaskPushNotificationConfigRequest: message({ tenant: optionalText, taskId: id, id }),
+  ListTaskPushNotificationConfigsRequest: message({
+    tenant: optionalText,
+    taskId: id,
+    pageSize: int32(0),
+    pageToken: optionalText,
+  }),
+  DeleteTaskPushNotificationConfigRequest: message({ tenant: optionalText, taskId: id, id }),
+  GetExtendedAgentCardRequest: orNothing(message({ tenant: optionalText })),
+} as const
+
+export type SendMessageRequest = z.output<(typeof REQUESTS)['SendMessageRequest']>
+export type ListTasksRequest = z.output<(typeof REQUESTS)['ListTasksRequest']>
+
+/** Messages that occur inside requests only, for whoever compares them with the proto. */
+export const NESTED = {
+  Message: userMessage,
+  Part: part,
+  SendMessageConfiguration: configuration,
+  AuthenticationInfo: authenticationInfo,
+} as const

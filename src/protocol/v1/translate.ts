@@ -1,0 +1,224 @@
+/**
+ * A2A 1.0 words for todos, both directions (system.md section 2, spec 4 and 3.2.4). Pure. Emits
+ * the fields of the proto and no others, in camelCase, required ones always, defaults never.
+ */
+import { type EventVerb, phaseOf, type State } from '../../domain/lifecycle.ts'
+import type {
+  Artifact,
+  ArtifactChunk,
+  Event,
+  Message,
+  Part,
+  StoredMessage,
+  Todo,
+  TodoFilter,
+  TodoPage,
+  TodoView,
+} from '../../domain/todo.ts'
+import type { Send } from '../../service/contract.ts'
+import type { ListTasksRequest, SendMessageRequest, TaskState } from './schema.ts'
+
+/** A new state does not compile until it has a name here. */
+export const PROJECTION: Record<State, TaskState> = {
+  pending: 'TASK_STATE_SUBMITTED',
+  claimed: 'TASK_STATE_WORKING',
+  'input-required': 'TASK_STATE_INPUT_REQUIRED',
+  'auth-required': 'TASK_STATE_AUTH_REQUIRED',
+  done: 'TASK_STATE_COMPLETED',
+  failed: 'TASK_STATE_FAILED',
+  canceled: 'TASK_STATE_CANCELED',
+  rejected: 'TASK_STATE_REJECTED',
+}
+
+/** A failure with a retry due has not failed to anyone outside: it waits, as a new task does. */
+const RETRYING: TaskState = PROJECTION.pending
+
+const taskState = (state: State, retrying: boolean): TaskState =>
+  state === 'failed' && retrying ? RETRYING : PROJECTION[state]
+
+/** Which events a stream shows; a new verb does not compile until it is decided. */
+const FRAMES: Record<EventVerb, 'status' | 'artifact' | null> = {
+  send: 'status',
+  claim: 'status',
+  heartbeat: null,
+  hold: null,
+  progress: null,
+  say: 'status',
+  artifact: 'artifact',
+  interrupt: 'status',
+  resume: 'status',
+  answer: 'status',
+  message: null,
+  acknowledge: null,
+  complete: 'status',
+  fail: 'status',
+  release: 'status',
+  reject: 'status',
+  cancel: 'status',
+  reapLease: 'status',
+  reapInterrupt: 'status',
+  revoke: 'status',
+  strand: 'status',
+  comeDue: null,
+}
+
+/* -------------------------------------------------------------- to domain */
+
+type Loose<T> = { [K in keyof T]?: T[K] | undefined }
+
+/** Members that are set. What they are was decided by the schema that read them. */
+const set = <T>(members: Loose<T>): T =>
+  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as T
+
+const toMessage = (message: SendMessageRequest['message']): Message => set<Message>(message)
+
+/** What SendMessage asks of a queue (its name). Ids that the client left out stay out. */
+export const toSend = (queue: string, { message, metadata }: SendMessageRequest): Send => ({
+  queue,
+  message: toMessage(message),
+  ...(metadata && { metadata }),
+})
+
+const statesOf = (asked: TaskState): Pick<TodoFilter, 'states' | 'retrying'> => {
+  const states = (Object.keys(PROJECTION) as State[]).filter((s) => PROJECTION[s] === asked)
+  if (asked === RETRYING) return { states: [...states, 'failed'], retrying: 'only' }
+  return states.includes('failed') ? { states, retrying: 'never' } : { states }
+}
+
+const DEFAULT_PAGE_SIZE = 50
+
+/** The filter of ListTasks. `statusTimestampAfter` is inclusive, to the millisecond. */
+export const toFilter = (request: ListTasksRequest): TodoFilter => ({
+  ...(request.contextId !== undefined && { contextId: request.contextId }),
+  ...(request.status && statesOf(request.status)),
+  ...(request.statusTimestampAfter && { statusAfter: request.statusTimestampAfter }),
+  ...(request.pageToken !== undefined && { pageToken: request.pageToken }),
+  pageSize: request.pageSize ?? DEFAULT_PAGE_SIZE,
+  includeArtifacts: request.includeArtifacts ?? false,
+})
+
+/* ------------------------------------------------------------ from domain */
+
+/** The two ids that everything of a task carries. */
+export interface TaskIds {
+  taskId: string
+  contextId: string
+}
+
+const idsOf = (todo: Pick<Todo, 'id' | 'contextId'>): TaskIds => ({
+  taskId: todo.id,
+  contextId: todo.contextId,
+})
+
+const some = <T>(items: readonly T[] | undefined): readonly T[] | undefined =>
+  items && items.length > 0 ? items : undefined
+
+const fromPart = (part: Part) => {
+  const { text, raw, url, data, metadata, filename, mediaType } = part
+  return set({ text, raw, url, data, metadata, filename, mediaType })
+}
+
+/** A message of either side, with the ids of its task whatever the sender had put there. */
+export const fromMessage = (message: Message, ids: TaskIds) =>
+  set({
+    messageId: message.messageId,
+    contextId: ids.contextId,
+    taskId: ids.taskId,
+    role: message.role,
+    parts: message.parts.map(fromPart),
+    metadata: message.metadata,
+    extensions: some(message.extensions),
+    referenceTaskIds: some(message.referenceTaskIds),
+  })
+
+export const fromArtifact = (artifact: Artifact) =>
+  set({
+    artifactId: artifact.artifactId,
+    name: artifact.name,
+    description: artifact.description,
+    parts: artifact.parts.map(fromPart),
+    metadata: artifact.metadata,
+    extensions: some(artifact.extensions),
+  })
+
+/** A status speaks for the agent: a client's message never stands in it, it is history. */
+const isStatusMessage = (stored: StoredMessage, todo: Todo): boolean =>
+  stored.seq === todo.statusSeq && stored.message.role === 'ROLE_AGENT'
+
+const fromStatus = (state: TaskState, at: Date, message: Message | undefined, ids: TaskIds) =>
+  set({ state, message: message && fromMessage(message, ids), timestamp: at.toISOString() })
+
+const statusMessageOf = ({ todo, messages }: TodoView): Message | undefined =>
+  messages.find((stored) => isStatusMessage(stored, todo))?.message
+
+/** The newest `length` messages before the status message, oldest first; all when undefined. */
+const historyOf = ({ todo, messages }: TodoView, length: number | undefined) => {
+  const before = messages.filter((stored) => !isStatusMessage(stored, todo))
+  // slice(-0) would be all of them.
+  const newest = length === undefined ? before : before.slice(Math.max(0, before.length - length))
+  return newest.map(({ message }) => fromMessage(message, idsOf(todo)))
+}
+
+/** A Task. `artifacts: 'always'` keeps an empty list, `'never'` leaves even a full one out. */
+export const fromTodo = (
+  view: TodoView,
+  historyLength?: number,
+  artifacts: 'always' | 'some' | 'never' = 'some',
+) => {
+  const { todo, metadata } = view
+  const shown = (view.artifacts ?? []).map(fromArtifact)
+  const state = taskState(todo.state, todo.nextRetryAt !== null)
+  return set({
+    id: todo.id,
+    contextId: todo.contextId,
+    status: fromStatus(state, todo.statusAt, statusMessageOf(view), idsOf(todo)),
+    artifacts: { always: shown, some: some(shown), never: undefined }[artifacts],
+    history: some(historyOf(view, historyLength)),
+    metadata: metadata ?? undefined,
+  })
+}
+
+/** SendMessageResponse: the task, or the bare message where the agent asked for that. */
+export const fromSent = (view: TodoView, historyLength?: number) => {
+  const message = view.direct && view.todo.state === 'done' ? statusMessageOf(view) : undefined
+  return message
+    ? { message: fromMessage(message, idsOf(view.todo)) }
+    : { task: fromTodo(view, historyLength) }
+}
+
+/** ListTasksResponse: all four members, always. */
+export const fromPage = (page: TodoPage, request: ListTasksRequest) => ({
+  tasks: page.todos.map((view) =>
+    fromTodo(view, request.historyLength, request.includeArtifacts ? 'always' : 'never'),
+  ),
+  nextPageToken: page.nextPageToken,
+  pageSize: page.pageSize,
+  totalSize: page.totalSize,
+})
+
+const fromChunk = ({ artifact, append, lastChunk }: ArtifactChunk, ids: TaskIds) =>
+  set({
+    ...ids,
+    artifact: fromArtifact(artifact),
+    append: append || undefined,
+    lastChunk: lastChunk || undefined,
+  })
+
+/** A StreamResponse with its one member; null for an event that a stream does not show. */
+export const fromEvent = (event: Event) => {
+  const ids = { taskId: event.todoId, contextId: event.contextId }
+  switch (FRAMES[event.verb]) {
+    case 'status': {
+      const said = event.message?.role === 'ROLE_AGENT' ? event.message : undefined
+      const state = taskState(event.to, event.retrying)
+      return { statusUpdate: { ...ids, status: fromStatus(state, event.at, said, ids) } }
+    }
+    case 'artifact':
+      return event.artifact ? { artifactUpdate: fromChunk(event.artifact, ids) } : null
+    case null:
+      return null
+  }
+}
+
+/** True for the states after which a stream ends. */
+export const hasEnded = (todo: Todo): boolean => phaseOf(todo) === 'ended'

@@ -1,0 +1,59 @@
+/**
+ * Which version of A2A answers a request (spec 3.6): the header `A2A-Version`, else the query
+ * parameter of that name; absent or empty means 0.3, patch numbers do not count. What is not
+ * served is refused before the method is looked at. A version that we serve is one row.
+ */
+import { a2aError, WireRefusal, type Wording } from './errors.ts'
+import type { MethodTable, QueueCall } from './method.ts'
+import { createV1Methods, type V1Options } from './v1/methods.ts'
+
+/** What an absent or empty version means (spec 3.6.2). */
+const ASSUMED = '0.3'
+
+export interface Version {
+  /** `Major.Minor`, as the agent card declares it. */
+  version: string
+  table: MethodTable<QueueCall>
+  wording: Wording
+}
+
+/** The version of each row, the preferred one first: what an agent card declares. */
+export const SERVED_VERSIONS = ['1.0'] as const
+
+/** All served versions, in that order. */
+export const createVersions = (options: Omit<V1Options, 'versions'>): readonly Version[] => {
+  const rows: Record<(typeof SERVED_VERSIONS)[number], Omit<Version, 'version'>> = {
+    '1.0': {
+      table: createV1Methods({ ...options, versions: SERVED_VERSIONS }),
+      wording: a2aError,
+    },
+  }
+  return SERVED_VERSIONS.map((version) => ({ version, ...rows[version] }))
+}
+
+/**
+ * `Major.Minor` of what a client asked for, or null for what is no version. `header` and `query`
+ * are the raw values; the header wins, also where both are there and disagree.
+ */
+export const askedVersion = (header: string | undefined, query: unknown): string | null => {
+  const asked = (header ?? (typeof query === 'string' ? query : '')).trim()
+  if (asked === '') return ASSUMED
+  return /^(\d+\.\d+)(\.\d+)?$/.exec(asked)?.[1] ?? null
+}
+
+/** The row that serves this request. Refuses with kind `version`, naming what is served. */
+export const versionFor = (
+  versions: readonly Version[],
+  header: string | undefined,
+  query: unknown,
+): Version => {
+  const asked = askedVersion(header, query)
+  const found = versions.find(({ version }) => version === asked)
+  if (found) return found
+  const supportedVersions = versions.map(({ version }) => version).join(',')
+  throw new WireRefusal(
+    'version',
+    `This protocol version is not supported; send the header A2A-Version with one of: ${supportedVersions}`,
+    { supportedVersions },
+  )
+}

@@ -1,0 +1,223 @@
+/**
+ * Method tables become a JSON-RPC server: the order of checks, batches, streams, and what is said,
+ * logged and counted when something goes wrong. Order: JSON, envelope, table (version), method,
+ * right, params, call. Knows no protocol: rows and wordings are handed to it.
+ */
+import type { Log } from '../base/log.ts'
+import { invalid, Refusal } from '../domain/errors.ts'
+import { isFault, type Problem, problemOf, WireRefusal, type Wording } from '../protocol/errors.ts'
+import type { Call, MethodTable, Row, StreamItem } from '../protocol/method.ts'
+import {
+  errorBody,
+  parseJson,
+  type RpcId,
+  type RpcRequest,
+  readEnvelope,
+  resultBody,
+  unkeepable,
+  violationsOf,
+} from './envelope.ts'
+import { createLibrary, runUnary } from './library.ts'
+
+/** One answered call, for metrics. `method` is a known name or `unknown`; `code` 0 is success. */
+export interface Answered {
+  method: string
+  code: number
+  seconds: number
+}
+
+/** What HTTP is to send. `retryAfterSeconds` belongs into a header. */
+export type RpcAnswer =
+  | { kind: 'json'; status: number; body: unknown; retryAfterSeconds?: number }
+  | { kind: 'nothing' }
+  | { kind: 'stream'; frames: AsyncIterable<StreamFrame>; onError: (error: unknown) => StreamFrame }
+
+/** One whole JSON-RPC response of a stream. */
+export interface StreamFrame {
+  id?: string
+  data: unknown
+}
+
+/** Which rows serve a request, and how they word their errors. */
+export interface Served<C extends Call> {
+  table: MethodTable<C>
+  wording: Wording
+}
+
+export interface RpcParts<C extends Call> {
+  /** Words errors that come before a table is chosen. */
+  wording: Wording
+  /** Whether arrays are batches and requests without an id are run (A2A: neither). */
+  batches: boolean
+  log: Pick<Log, 'debug' | 'warn' | 'error'>
+  onCall?: (answered: Answered) => void
+  tables: readonly Served<C>[]
+}
+
+/** One HTTP request as the dispatcher sees it. */
+export interface RpcCall<C extends Call> {
+  text: string
+  requestId: string
+  /** Picks one of the tables; throws a `version` refusal. Asked once the envelope is known good. */
+  serve: () => Served<C>
+  /** Makes the row's context; may refuse. Asked once the method is known. */
+  enter: () => Promise<C>
+}
+
+const MAX_BATCH = 100
+
+const rowOf = <C extends Call>(table: MethodTable<C>, method: string): Row<C> => {
+  const row = Object.hasOwn(table, method) ? table[method] : undefined
+  if (!row) throw new WireRefusal('method')
+  return row
+}
+
+/** The output of the row's schema. Refuses with `invalid` and the fields at fault. */
+const readParams = <C extends Call>(row: Row<C>, params: unknown): unknown => {
+  const fault = unkeepable(params)
+  if (fault) throw invalid(fault.field, fault.description)
+  const read = row.params.safeParse(params, {
+    error: (issue) => (issue.input === undefined ? 'is required' : undefined),
+  })
+  if (read.success) return read.data
+  throw new Refusal('invalid', { violations: violationsOf(read.error.issues) })
+}
+
+/** Answered, where anybody still reads, when a call's signal ended its wait. Not worth a log line. */
+const ABANDONED = new Refusal('unavailable')
+
+/** A wait that ended because nobody waits for it is no fault of the method. */
+const sparingAborts = (error: unknown, signal: AbortSignal | undefined): unknown =>
+  signal?.aborted &&
+  (error === signal.reason || (error instanceof Error && error.name === 'AbortError'))
+    ? ABANDONED
+    : error
+
+const codeOf = (body: unknown): number => (body as { error?: { code: number } }).error?.code ?? 0
+
+async function* responses(
+  id: RpcId,
+  items: AsyncIterable<StreamItem>,
+): AsyncGenerator<StreamFrame> {
+  for await (const item of items) {
+    yield { ...(item.id !== undefined && { id: item.id }), data: resultBody(id, item.result) }
+  }
+}
+
+/**
+ * The dispatcher of one surface. `answer` never rejects: what a call threw is in its answer and,
+ * when it was a fault, in the log under the same request id.
+ */
+export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
+  const { log, onCall, batches } = parts
+  const libraries = new Map(parts.tables.map((served) => [served, createLibrary(served.table)]))
+
+  const report = (error: unknown, requestId: string, method: string): Problem => {
+    const problem = problemOf(error, requestId)
+    const fields = { request: requestId, method }
+    if (error === ABANDONED) return problem
+    if (problem.kind === 'fault') log.error({ ...fields, err: error }, 'a call failed')
+    else if (isFault(problem)) log.warn({ ...fields, err: error }, 'a call could not be served')
+    else log.debug({ ...fields, refusal: problem.kind }, 'a call was refused')
+    return problem
+  }
+
+  const refused = (
+    error: unknown,
+    id: RpcId,
+    requestId: string,
+    { wording = parts.wording, method = 'unknown' } = {},
+  ): RpcAnswer => {
+    const { error: body, ...rest } = wording(report(error, requestId, method))
+    return { kind: 'json', ...rest, body: errorBody(id, body) }
+  }
+
+  const dispatch = async (request: RpcRequest, call: RpcCall<C>, alone: boolean) => {
+    const id = request.id ?? null
+    let method = 'unknown'
+    let wording = parts.wording
+    let signal: AbortSignal | undefined
+    const words = (error: unknown): RpcAnswer =>
+      refused(sparingAborts(error, signal), id, call.requestId, { wording, method })
+    const run = async (): Promise<RpcAnswer> => {
+      const served = call.serve()
+      wording = served.wording
+      const row = rowOf(served.table, request.method)
+      method = request.method
+      const ctx = await call.enter()
+      signal = ctx.signal
+      row.right(ctx)
+      const params = readParams(row, request.params)
+      if (row.kind === 'unary') {
+        const result = await runUnary(libraries.get(served)!, request, params, ctx)
+        return { kind: 'json', status: 200, body: resultBody(id, result) }
+      }
+      if (!alone) throw new WireRefusal('envelope', 'A stream cannot be part of a batch')
+      const frames = responses(id, await row.call(ctx, params))
+      return { kind: 'stream', frames, onError: (error) => ({ data: bodyOf(words(error)) }) }
+    }
+    const started = performance.now()
+    const answer = await run().catch(words)
+    const code = answer.kind === 'json' ? codeOf(answer.body) : 0
+    onCall?.({ method, code, seconds: (performance.now() - started) / 1000 })
+    return answer
+  }
+
+  const malformed = (error: unknown, id: RpcId, requestId: string): RpcAnswer => {
+    const answer = refused(error, id, requestId)
+    onCall?.({ method: 'unknown', code: codeOf(bodyOf(answer)), seconds: 0 })
+    return answer
+  }
+
+  const single = async (value: unknown, call: RpcCall<C>, alone: boolean): Promise<RpcAnswer> => {
+    const envelope = readEnvelope(value)
+    if ('refusal' in envelope) return malformed(envelope.refusal, envelope.id, call.requestId)
+    const { request } = envelope
+    if (request.id !== undefined) return dispatch(request, call, alone)
+    if (!batches) {
+      const why = 'A request without an id would go unanswered and is not run'
+      return malformed(new WireRefusal('envelope', why), null, call.requestId)
+    }
+    await dispatch(request, call, false)
+    return { kind: 'nothing' }
+  }
+
+  /** One after the other: what a holder sends in one batch happens in that order. */
+  const batch = async (values: unknown[], call: RpcCall<C>): Promise<RpcAnswer> => {
+    const refusal = batchRefusal(values, batches)
+    if (refusal) return malformed(refusal, null, call.requestId)
+    const bodies: unknown[] = []
+    for (const value of values) {
+      const answer = await single(value, call, false)
+      if (answer.kind === 'json') bodies.push(answer.body)
+    }
+    return bodies.length > 0 ? { kind: 'json', status: 200, body: bodies } : { kind: 'nothing' }
+  }
+
+  return {
+    async answer(call: RpcCall<C>): Promise<RpcAnswer> {
+      let value: unknown
+      try {
+        value = parseJson(call.text)
+      } catch (error) {
+        return malformed(error, null, call.requestId)
+      }
+      return Array.isArray(value) ? batch(value, call) : single(value, call, true)
+    },
+    /** The answer to a request that HTTP itself refuses (no token, too large, …). */
+    refuse: (error: unknown, requestId: string): RpcAnswer => malformed(error, null, requestId),
+  }
+}
+
+export type Rpc<C extends Call> = ReturnType<typeof createRpc<C>>
+
+const bodyOf = (answer: RpcAnswer): unknown => (answer.kind === 'json' ? answer.body : null)
+
+const batchRefusal = (values: unknown[], batches: boolean): WireRefusal | null => {
+  if (!batches) return new WireRefusal('envelope', 'Batches are not supported')
+  if (values.length === 0) return new WireRefusal('envelope', 'A batch must not be empty')
+  if (values.length > MAX_BATCH) {
+    return new WireRefusal('envelope', `A batch holds at most ${MAX_BATCH} requests`)
+  }
+  return null
+}

@@ -1,0 +1,60 @@
+import { spawnSync } from 'node:child_process'
+import { expect, test } from 'vitest'
+import { createLog } from '../../src/base/log.ts'
+
+const linesOf = (write: (log: ReturnType<typeof createLog>) => void, level = 'info' as const) => {
+  const lines: string[] = []
+  write(createLog(level, { write: (line) => lines.push(line) }))
+  return lines
+}
+
+test('a fact is one line of JSON with its level as a word', () => {
+  const [line] = linesOf((log) => log.info({ todo: 't1', fence: '7' }, 'claimed'))
+  expect(JSON.parse(line ?? '')).toMatchObject({
+    level: 'info',
+    msg: 'claimed',
+    todo: 't1',
+    fence: '7',
+    time: expect.stringMatching(/^\d{4}-.*Z$/),
+  })
+})
+
+test('facts below the level are not written', () => {
+  expect(linesOf((log) => log.debug('a detail'))).toEqual([])
+})
+
+test('no field that may hold a secret is written, at the top or two levels down', () => {
+  const secrets = {
+    token: 'hush',
+    authorization: 'hush',
+    credentials: { scheme: 'Bearer', value: 'hush' },
+    password: 'hush',
+    adminToken: 'hush',
+    metricsToken: 'hush',
+    databaseUrl: 'postgres://u:hush@h/db',
+  }
+  const [line] = linesOf((log) =>
+    log.warn({ ...secrets, config: secrets, request: { headers: secrets } }, 'denied'),
+  )
+  expect(line).not.toContain('hush')
+  expect(JSON.parse(line ?? '').request.headers.authorization).toBe('[redacted]')
+})
+
+test('an error is written with its stack, whichever field carries it', () => {
+  const [err, error] = linesOf((log) => {
+    log.error({ err: new Error('broken') }, 'failed')
+    log.error({ error: new Error('broken') }, 'failed')
+  })
+  expect(JSON.parse(err ?? '').err.stack).toContain('log.test.ts')
+  expect(JSON.parse(error ?? '').error.stack).toContain('log.test.ts')
+})
+
+test('stdout belongs to data: the log goes to stderr, its last line before an exit included', () => {
+  const script = `import { createLog } from './src/base/log.ts'
+    createLog('info').info('the last words')
+    process.exit(1)`
+  const args = ['--import', 'tsx', '--input-type=module', '-e', script]
+  const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' })
+  expect(stdout).toBe('')
+  expect(JSON.parse(stderr).msg).toBe('the last words')
+})

@@ -1,0 +1,165 @@
+import path from 'node:path'
+import pg from 'pg'
+import { describe, expect, test } from 'vitest'
+import { ConfigError, readConfig } from '../src/config.ts'
+
+const problemsOf = (env: NodeJS.ProcessEnv): string[] => {
+  try {
+    readConfig(env)
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems
+    throw error
+  }
+  return []
+}
+
+describe('what is read', () => {
+  test('an empty environment gives the defaults', () => {
+    expect(readConfig({})).toEqual({
+      databaseUrl: null,
+      dataDir: path.resolve('.switchboard'),
+      host: '127.0.0.1',
+      port: 4100,
+      publicUrl: null,
+      adminToken: null,
+      metricsToken: null,
+      logLevel: 'info',
+    })
+  })
+
+  test('every variable arrives in its member', () => {
+    const env = {
+      DATABASE_URL: 'postgres://u:p@db.example:5432/work',
+      SWITCHBOARD_DATA_DIR: '/var/lib/switchboard',
+      HOST: '::',
+      PORT: '0',
+      SWITCHBOARD_PUBLIC_URL: 'https://tasks.example/board/',
+      SWITCHBOARD_ADMIN_TOKEN: 'sixteen-letters!',
+      SWITCHBOARD_METRICS_TOKEN: 'm',
+      LOG_LEVEL: 'debug',
+    }
+    expect(readConfig(env)).toEqual({
+      databaseUrl: 'postgres://u:p@db.example:5432/work',
+      dataDir: '/var/lib/switchboard',
+      host: '::',
+      port: 0,
+      publicUrl: 'https://tasks.example/board',
+      adminToken: 'sixteen-letters!',
+      metricsToken: 'm',
+      logLevel: 'debug',
+    })
+  })
+
+  test('an empty variable counts as unset, also one with an unknown name', () => {
+    const empty = { DATABASE_URL: '', PORT: '', LOG_LEVEL: '', SWITCHBOARD_NOTHING: '' }
+    expect(readConfig(empty)).toEqual(readConfig({}))
+  })
+
+  test('the config cannot be changed', () => {
+    expect(Object.isFrozen(readConfig({}))).toBe(true)
+  })
+})
+
+describe('what is refused', () => {
+  test('all bad values are reported at once, a line each, naming the variable', () => {
+    const problems = problemsOf({
+      DATABASE_URL: 'mysql://h/db',
+      HOST: 'http://localhost',
+      PORT: '70000',
+      SWITCHBOARD_PUBLIC_URL: 'tasks.example',
+      SWITCHBOARD_ADMIN_TOKEN: 'short',
+      SWITCHBOARD_METRICS_TOKEN: 'two words',
+      LOG_LEVEL: 'loud',
+      SWITCHBOARD_PUBLIC_ULR: 'https://tasks.example',
+    })
+    expect(problems.map((line) => line.split(' ')[0])).toEqual([
+      'DATABASE_URL',
+      'HOST',
+      'PORT',
+      'SWITCHBOARD_PUBLIC_URL',
+      'SWITCHBOARD_ADMIN_TOKEN',
+      'SWITCHBOARD_METRICS_TOKEN',
+      'LOG_LEVEL',
+      'SWITCHBOARD_PUBLIC_ULR',
+    ])
+    expect(problems.filter((line) => line.includes('\n'))).toEqual([])
+  })
+
+  test('no line shows a value', () => {
+    const { message, problems } = new ConfigError(
+      problemsOf({
+        DATABASE_URL: 'postgres://kim:hunter2%zz@h/db',
+        SWITCHBOARD_ADMIN_TOKEN: 'opensesame',
+        SWITCHBOARD_METRICS_TOKEN: 'opensesame too',
+        SWITCHBOARD_PUBLIC_URL: 'https://kim:hunter2@tasks.example',
+        LOG_LEVEL: 'hunter2',
+        SWITCHBOARD_TOKENS: 'opensesame',
+      }),
+    )
+    expect(problems).toHaveLength(6)
+    expect(message).not.toMatch(/hunter2|opensesame|kim/)
+  })
+
+  test.each(['-1', '65536', '4100.5', '0x10', ' 80', 'http'])('%j is no port', (port) => {
+    expect(problemsOf({ PORT: port })).toEqual(['PORT must be a number from 0 to 65535'])
+  })
+
+  test.each(['ftp://h', 'https://h/?a=1', 'https://h/#a', '//h'])('%j is no public URL', (url) => {
+    expect(problemsOf({ SWITCHBOARD_PUBLIC_URL: url })).toHaveLength(1)
+  })
+
+  test('a variable with a typing error in its name is not passed over in silence', () => {
+    expect(problemsOf({ SWITCHBOARD_ADMIN_TOKN: 'sixteen-letters!' })[0]).toContain(
+      'SWITCHBOARD_ADMIN_TOKEN',
+    )
+  })
+
+  test('variables kept for later and those of the command line are let pass', () => {
+    const later = {
+      DATABASE_DIRECT_URL: 'x',
+      SWITCHBOARD_NATS_URL: 'x',
+      SWITCHBOARD_WEBHOOK_ALLOW_HTTP: 'x',
+      SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: 'x',
+      SWITCHBOARD_URL: 'x',
+      SWITCHBOARD_TOKEN: 'x',
+    }
+    expect(readConfig(later)).toEqual(readConfig({}))
+  })
+})
+
+describe('DATABASE_URL', () => {
+  test.each([
+    ['postgres://h', 'h'],
+    ['postgresql://u:p@h:5432/db?sslmode=disable', 'h'],
+    ['postgresql://u:p@[::1]:5432/db', '::1'],
+    ['postgresql://u:p%40ss%25@h/db', 'h'],
+    ['postgresql://u:p:q@h/db', 'h'],
+    ['postgresql://u@%2Fvar%2Frun%2Fpostgresql:5432/db', '/var/run/postgresql'],
+    ['postgresql://u@/db?host=/var/run/postgresql&port=5433', '/var/run/postgresql'],
+    ['postgresql:///db?host=/var/run/postgresql', '/var/run/postgresql'],
+  ])('%s is accepted, and the driver reads the same host from it', (url, host) => {
+    expect(readConfig({ DATABASE_URL: url }).databaseUrl).toBe(url)
+    expect(new pg.Client({ connectionString: url }).host).toBe(host)
+  })
+
+  test.each([
+    ['postgres://u:100%@h/db', 'password'],
+    ['postgres://u%:p@h/db', 'user'],
+    ['postgres://u:p@h%/db', 'host'],
+    ['postgres://u:p@h/db%', 'database'],
+  ])('of %s the line names the part with the raw %%', (url, part) => {
+    expect(problemsOf({ DATABASE_URL: url })).toEqual([
+      `DATABASE_URL has a ${part} with a raw '%', which must be written %25`,
+    ])
+  })
+
+  test.each([
+    ['postgres://u:p/q@h/db', "'/'"],
+    ['postgres://u:p#q@h/db', '%23'],
+    ['postgres://h1:5432,h2:5432/db', 'one host'],
+    ['postgres:///db', 'names no host'],
+    ['localhost:5432/db', 'postgres://'],
+  ])('%s is refused with a line that says what to write', (url, hint) => {
+    expect(problemsOf({ DATABASE_URL: url })[0]).toContain(hint)
+  })
+})
