@@ -43,7 +43,7 @@ export class DataDirInUse extends Error {
 
 const START_MS = 60_000
 const STOP_MS = 20_000
-/** As one developer's machine needs it; every connection that waits costs little. */
+/** Room for every pool of a developer's machine, and no process that nobody needs. */
 const SETTINGS = ['max_connections=100', 'max_logical_replication_workers=0']
 
 /** For a program of which only one may run on a directory. Throws DataDirInUse. */

@@ -165,6 +165,8 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
         log.warn({ error: describe(error) }, 'could not look for todos claimed while stopping')
       })
     }
+    // An answer may take days, and finds the next holder: no grace for who waits for one.
+    for (const attempt of active.values()) if (attempt.asking) attempt.shutDown()
     await settled(active, graceMs)
     for (const attempt of active.values()) attempt.shutDown()
     await settled(active, SETTLE_MS)

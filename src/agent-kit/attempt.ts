@@ -37,6 +37,8 @@ export interface AttemptOptions {
 
 export interface RunningAttempt {
   readonly id: string
+  /** True while the handler waits for an answer. */
+  readonly asking: boolean
   /** Resolves, never rejects, once nothing more will be reported for this todo. */
   readonly done: Promise<void>
   /** A signal of /agent/events about this todo. */
@@ -114,6 +116,9 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
 
   return {
     id: todo.id,
+    get asking() {
+      return hold.asking
+    },
     done,
     hear(name) {
       if (name === 'canceled') void hold.hearCanceled()

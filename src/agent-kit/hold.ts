@@ -39,6 +39,8 @@ export interface Hold {
   /** How the todo was ended by this holder, if it was. */
   readonly endedBy: string | null
   readonly fence: string
+  /** True while a question is open. */
+  readonly asking: boolean
   /**
    * A verb of the holder; `id` and `fence` are filled in. Rejects with AttemptAborted once the
    * signal has fired, AttemptEnded once the todo was ended, else as Connection.call.
@@ -169,6 +171,9 @@ export const holdTodo = ({ connection, id, fence, leaseSeconds, onBeat }: HoldOp
     },
     get fence() {
       return current
+    },
+    get asking() {
+      return wait !== null
     },
     verb,
     end,

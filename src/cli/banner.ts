@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type DevFile } from './client.ts'
+import type { DevFile } from './client.ts'
 import { DEMO_QUEUE } from './demo.ts'
 import { style } from './output.ts'
 

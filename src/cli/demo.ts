@@ -78,11 +78,14 @@ const tokenFor = async (
   const old = endpoints.find(
     (one) => one.name === name && one.revokedAt === null && one.expiresAt === null,
   )
-  const { token } = await operator.call<{ token: string }>(
-    ...(old === undefined
-      ? (['endpoints.vend', { name, queues: [DEMO_QUEUE], verbs: [verb] }] as const)
-      : (['endpoints.rotate', { id: old.id }] as const)),
-  )
+  const { token } =
+    old === undefined
+      ? await operator.call<{ token: string }>('endpoints.vend', {
+          name,
+          queues: [DEMO_QUEUE],
+          verbs: [verb],
+        })
+      : await operator.call<{ token: string }>('endpoints.rotate', { id: old.id })
   return token
 }
 

@@ -3,7 +3,7 @@
  * The command line: puts the commands together and turns how they end into exit codes. What a
  * command does is in commands/, one file for each.
  */
-import { readFileSync } from 'node:fs'
+import { VERSION } from '../base/version.ts'
 import { addAnswer } from './commands/answer.ts'
 import { addCancel } from './commands/cancel.ts'
 import { addDev } from './commands/dev.ts'
@@ -37,21 +37,8 @@ const COMMANDS = [
   addCancel,
 ]
 
-/** package.json lies two folders up from the sources and three from what is built of them. */
-const version = (): string => {
-  for (const file of ['../../package.json', '../../../package.json']) {
-    try {
-      const found: unknown = JSON.parse(readFileSync(new URL(file, import.meta.url), 'utf8'))
-      return (found as { version: string }).version
-    } catch {
-      // The other one, then.
-    }
-  }
-  return '0.0.0'
-}
-
 endSilentlyWithoutReader()
-const program = createProgram(version())
+const program = createProgram(VERSION)
 for (const add of COMMANDS) add(program)
 try {
   await program.parseAsync()

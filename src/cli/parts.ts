@@ -2,7 +2,7 @@
  * What `dev`, `serve` and `migrate` start: the configuration, the database and the server, with
  * failures as one clear line and an exit code of their own.
  */
-import { createSwitchboard } from '../app.ts'
+import { createSwitchboard, type Switchboard } from '../app.ts'
 import { createLog } from '../base/log.ts'
 import type { Config } from '../config.ts'
 import { DataDirInUse, lockDataDir, startEmbedded } from '../embedded.ts'
@@ -25,26 +25,31 @@ export const holdDataDir = async (life: Life, { dataDir }: Config): Promise<void
   )
 }
 
-/** The address of the database: the configured one, else that of one of our own. */
-export const openDatabase = async (life: Life, config: Config): Promise<string> => {
-  if (config.databaseUrl !== null) return config.databaseUrl
+/** The address of the configured database, else of one of our own; its schema up to date. */
+export const openDatabase = async (
+  life: Life,
+  config: Config,
+  { migrates = true }: { migrates?: boolean } = {},
+): Promise<string> => {
+  const databaseUrl = config.databaseUrl ?? (await startOwn(life, config))
+  if (migrates) await migrate(databaseUrl)
+  return databaseUrl
+}
+
+const startOwn = async (life: Life, { dataDir }: Config): Promise<string> => {
   const embedded = await life.step(
-    () => startEmbedded(config.dataDir),
+    () => startEmbedded(dataDir),
     (database) => database.stop(),
   )
   return embedded.url
 }
-
-export { migrate }
-
-export type Server = ReturnType<typeof createSwitchboard>
 
 /** A server that listens, and its address. Throws CliError (port in use). */
 export const startServer = async (
   life: Life,
   config: Config,
   databaseUrl: string,
-): Promise<{ server: Server; url: string }> => {
+): Promise<{ server: Switchboard; url: string }> => {
   const server = createSwitchboard({ config, databaseUrl, log: createLog(config.logLevel) })
   const { url } = await life.step(
     () => listen(server, config),
@@ -53,7 +58,7 @@ export const startServer = async (
   return { server, url }
 }
 
-const listen = async (server: Server, { host, port }: Config): Promise<{ url: string }> => {
+const listen = async (server: Switchboard, { host, port }: Config): Promise<{ url: string }> => {
   try {
     return await server.start()
   } catch (error) {

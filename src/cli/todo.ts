@@ -121,7 +121,8 @@ export const errorText = ({ result }: Todo): string => {
   const error = result?.error
   if (error === undefined) return ''
   const told = error as { code?: string; message?: string } | string
-  const text = typeof told === 'string' ? told : [told.code, told.message].filter(Boolean).join(': ')
+  const text =
+    typeof told === 'string' ? told : [told.code, told.message].filter(Boolean).join(': ')
   return typeof result?.detail === 'string' ? `${text}: ${result.detail}` : text
 }
 
@@ -145,7 +146,8 @@ export const resolveId = async (client: Client, given: string): Promise<string> 
   }
   const [id, second] = found
   if (id === undefined) throw new CliError(EXIT.notFound, `No task ${given}`)
-  if (second !== undefined) throw new CliError(EXIT.usage, `More than one task begins with ${given}`)
+  if (second !== undefined)
+    throw new CliError(EXIT.usage, `More than one task begins with ${given}`)
   return id
 }
 

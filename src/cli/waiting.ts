@@ -6,7 +6,15 @@ import { sleep } from '../base/time.ts'
 import type { Client } from './client.ts'
 import { EXIT } from './exit.ts'
 import { note, oneLine, plain, print, printJson, style } from './output.ts'
-import { asks, errorText, hasEnded, lastWords, partsText, type ShownTodo, type Todo } from './todo.ts'
+import {
+  asks,
+  errorText,
+  hasEnded,
+  lastWords,
+  partsText,
+  type ShownTodo,
+  type Todo,
+} from './todo.ts'
 
 /** How long a lost event can delay the wait. */
 const LOOK_AGAIN_MS = 3000

@@ -326,6 +326,10 @@ export type EventVerb = Verb | 'send'
 
 export const rule = (verb: Verb): Rule => VERBS[verb]
 
+/** Whether an event with this verb is a transition; a takeover is one although its state stays. */
+export const isTransition = (verb: EventVerb): boolean =>
+  verb === 'send' || rule(verb).to !== 'same'
+
 const statesIn = (phase: Phase): State[] => STATE_NAMES.filter((s) => STATES[s] === phase)
 
 /** States in which a holder may own the row and an attempt is open. */

@@ -4,7 +4,7 @@
  * at `position` and the ready at `position + 1` are both exact cursors: who resumes after the
  * first still gets the second, and neither twice.
  */
-import { phaseOf } from '../domain/lifecycle.ts'
+import { isTransition, phaseOf } from '../domain/lifecycle.ts'
 import type { FeedEvent } from '../domain/todo.ts'
 import { fromEvent, fromTime } from '../protocol/todo.ts'
 import type { Gap } from '../service/contract.ts'
@@ -29,7 +29,7 @@ const gap = ({ oldest }: Gap): Frame => ({ event: 'gap', data: { oldest } })
 
 const boardFrame = (event: FeedEvent): Frame[] => {
   const frames: Frame[] = []
-  if (event.from !== event.to) frames.push(transition(event))
+  if (isTransition(event.verb)) frames.push(transition(event))
   if (event.ready) {
     const position = event.position + 1
     const { todoId: id, queue, ready: reason, at } = event

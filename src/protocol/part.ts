@@ -7,7 +7,7 @@ import { z } from 'zod'
 import type { Json, JsonObject } from '../domain/todo.ts'
 
 /** Any JSON value, `null` included. What reaches a schema was parsed from JSON. */
-export const json = z.custom<Json>((value) => value !== undefined)
+const json = z.custom<Json>((value) => value !== undefined)
 
 export const jsonObject = z.custom<JsonObject>(
   (value) => typeof value === 'object' && value !== null && !Array.isArray(value),

@@ -4,9 +4,10 @@
  * right, params, call. Knows no protocol: rows and wordings are handed to it.
  */
 import type { Log } from '../base/log.ts'
-import { invalid, Refusal } from '../domain/errors.ts'
+import { Refusal } from '../domain/errors.ts'
 import { isFault, type Problem, problemOf, WireRefusal, type Wording } from '../protocol/errors.ts'
 import type { Call, MethodTable, Row, StreamItem } from '../protocol/method.ts'
+import { readParams } from '../protocol/params.ts'
 import {
   errorBody,
   parseJson,
@@ -14,8 +15,6 @@ import {
   type RpcRequest,
   readEnvelope,
   resultBody,
-  unkeepable,
-  violationsOf,
 } from './envelope.ts'
 import { createLibrary, runUnary } from './library.ts'
 
@@ -70,17 +69,6 @@ const rowOf = <C extends Call>(table: MethodTable<C>, method: string): Row<C> =>
   const row = Object.hasOwn(table, method) ? table[method] : undefined
   if (!row) throw new WireRefusal('method')
   return row
-}
-
-/** The output of the row's schema. Refuses with `invalid` and the fields at fault. */
-const readParams = <C extends Call>(row: Row<C>, params: unknown): unknown => {
-  const fault = unkeepable(params)
-  if (fault) throw invalid(fault.field, fault.description)
-  const read = row.params.safeParse(params, {
-    error: (issue) => (issue.input === undefined ? 'is required' : undefined),
-  })
-  if (read.success) return read.data
-  throw new Refusal('invalid', { violations: violationsOf(read.error.issues) })
 }
 
 /** Answered, where anybody still reads, when a call's signal ended its wait. Not worth a log line. */

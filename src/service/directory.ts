@@ -63,12 +63,6 @@ export const createDirectory = ({ database, wake }: DirectoryParts): Directory =
   wake.on('queues', queues.forget)
   wake.on('settings', settings.forget)
   wake.on('endpoints', () => endpoints.clear())
-  wake.onLost(() => {
-    queues.forget()
-    settings.forget()
-    endpoints.clear()
-  })
-
   const endpoint = (token: string): Promise<Endpoint | null> => {
     const known = endpoints.get(token)
     if (known && performance.now() - known.readAt < TTL_MS) return known.reading

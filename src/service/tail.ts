@@ -84,6 +84,7 @@ export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
 
   const change = (signal: AbortSignal): Promise<void> =>
     new Promise((resolve) => {
+      if (signal.aborted) return resolve()
       const done = (): void => {
         waiting.delete(done)
         signal.removeEventListener('abort', done)

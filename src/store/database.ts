@@ -125,6 +125,9 @@ export const openDatabase = (options: DatabaseOptions): Database => {
     statement_timeout: options.statementMs ?? 30_000,
     idle_in_transaction_session_timeout: 10_000,
     keepAlive: true,
+    // Plans are kept by each connection, and one made while a table was still small would go on
+    // reading all of it. Every statement here has an index.
+    options: '-c enable_seqscan=off',
   })
   // An idle connection that breaks is replaced at the next use; without a listener node would die.
   pool.on('error', () => {})

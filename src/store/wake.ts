@@ -28,7 +28,10 @@ export interface Wake {
   start(): Promise<void>
   stop(): Promise<void>
   ring(rings: readonly Ring[]): void
-  /** Calls back with the count whenever the topic is rung, here or elsewhere. Returns an off. */
+  /**
+   * Calls back with the count whenever the topic is rung, here or elsewhere, and after a
+   * connection was lost, since a ring may have been missed. Returns an off.
+   */
   on(topic: string, listener: (count: number) => void): () => void
   /** Calls back for every topic that begins so, with the rest of it. */
   onPrefix(prefix: string, listener: (rest: string, count: number) => void): () => void
@@ -188,8 +191,13 @@ export const createWake = ({ connectionString, log, onReconnect }: WakeOptions):
     },
     ring,
     on: (topic, listener) => {
+      const onAll = (): void => listener(1)
       emitter.on(topic, listener)
-      return () => void emitter.off(topic, listener)
+      emitter.on(ALL, onAll)
+      return () => {
+        emitter.off(topic, listener)
+        emitter.off(ALL, onAll)
+      }
     },
     onPrefix: (prefix, listener) => {
       const listeners = prefixes.get(prefix) ?? new Set()

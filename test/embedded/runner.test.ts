@@ -1,5 +1,4 @@
 /** Who runs PostgreSQL, by who may read the code and the data. */
-import { spawnSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -7,15 +6,7 @@ import { findBinaries, PACKAGE } from '../../src/embedded/binaries.ts'
 import { EmbeddedUnavailable } from '../../src/embedded/unavailable.ts'
 import { cleanUp, makeFolder, runChild } from '../support/child.ts'
 import { install } from '../support/install.ts'
-
-const NOBODY = 65_534
-const isRoot = process.getuid?.() === 0
-const succeeds = (file: string, args: string[], as: { uid?: number } = {}): boolean =>
-  spawnSync(file, args, { cwd: '/', ...as }).status === 0
-
-/** Node itself may lie where no other user gets. */
-const canBecomeOrdinary = isRoot && succeeds(process.execPath, ['--version'], { uid: NOBODY })
-const canHideRoot = isRoot && succeeds('unshare', ['--user', '--map-user=65534', 'true'])
+import { canBecomeOrdinary, canHideRoot, isRoot, NOBODY } from '../support/system.ts'
 
 const systemMajor = (() => {
   try {
@@ -57,7 +48,7 @@ describe.skipIf(!canBecomeOrdinary)('an ordinary user', () => {
     await again.end()
   })
 
-  test('is told which user the data belongs to when it is another, async () => {
+  test('is told which user the data belongs to when it is another', async () => {
     fs.chmodSync(code, 0o755)
     const folder = makeFolder(0o777)
     await (await runChild(['start', folder], { cwd: code })).end()

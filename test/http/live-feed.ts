@@ -109,6 +109,8 @@ export const serve = async (...routers: Router[]) => {
   await once(server, 'listening')
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    /** Cuts every connection; the server goes on. */
+    drop: () => server.closeAllConnections(),
     close: async () => {
       server.closeAllConnections()
       server.close()

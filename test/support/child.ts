@@ -99,7 +99,7 @@ const commandLines = (): [pid: number, words: string][] => {
 }
 
 /** Pids of what names the folder on its command line, except this process. */
-export const processesOn = (folder: string): number[] =>
+const processesOn = (folder: string): number[] =>
   commandLines()
     .filter(([pid, words]) => pid > 0 && pid !== process.pid && words.includes(folder))
     .map(([pid]) => pid)

@@ -7,12 +7,15 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import type { TestProject } from 'vitest/node'
+import { tryLock } from '../../src/embedded/lock.ts'
 import { startEmbedded } from '../../src/embedded.ts'
 import { migrate } from '../../src/store/migrate.ts'
 import { urlOf, withClient } from './database.ts'
 
 /** Nothing that a test writes has to survive the machine. */
 const SETTINGS = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off']
+
+const FOLDER = path.join(os.tmpdir(), 'switchboard-test-')
 
 interface Server {
   url: string
@@ -22,7 +25,10 @@ interface Server {
 const startServer = async (): Promise<Server> => {
   const given = process.env.DATABASE_URL
   if (given) return { url: given, stop: async () => {} }
-  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'switchboard-test-'))
+  await removeLeftovers()
+  const folder = fs.mkdtempSync(FOLDER)
+  // As root, PostgreSQL runs as another user, who must get there.
+  fs.chmodSync(folder, 0o711)
   const remove = () => fs.rmSync(folder, { recursive: true, force: true })
   try {
     const { url, stop } = await startEmbedded(path.join(folder, 'data'), { settings: SETTINGS })
@@ -30,6 +36,33 @@ const startServer = async (): Promise<Server> => {
   } catch (error) {
     remove()
     throw error
+  }
+}
+
+/**
+ * A run that was interrupted has torn nothing down. Starting what it left and stopping it properly
+ * ends all of it; what cannot be started is not worth a failed run.
+ */
+const removeLeftovers = async (): Promise<void> => {
+  for (const name of fs.readdirSync(os.tmpdir())) {
+    const folder = path.join(os.tmpdir(), name)
+    const data = path.join(folder, 'data')
+    if (!folder.startsWith(FOLDER) || !isAbandoned(path.join(data, 'postgres.lock'))) continue
+    const left = await startEmbedded(data, { settings: SETTINGS }).catch(() => null)
+    await left?.stop()
+    if (left?.owned) fs.rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/** Its holder is gone without having given it back. */
+const isAbandoned = (file: string): boolean => {
+  try {
+    fs.accessSync(file, fs.constants.W_OK)
+    const lock = tryLock(file)
+    if (lock.taken) lock.release()
+    return lock.taken
+  } catch {
+    return false
   }
 }
 

@@ -18,7 +18,10 @@ export const addAnswer = (program: Command): void => {
       const id = given === 'latest' ? await newestQuestion(client) : await resolveId(client, given)
       const todo = await client.call<Todo>('todos.show', { id })
       if (!asks(todo)) {
-        throw new CliError(EXIT.refused, `Task ${id} asks nothing at the moment: it is ${todo.state}`)
+        throw new CliError(
+          EXIT.refused,
+          `Task ${id} asks nothing at the moment: it is ${todo.state}`,
+        )
       }
       const message = { parts: [{ text }] }
       const send = () => client.call<Todo>('todos.answer', { id, message })

@@ -22,14 +22,13 @@ export const addDev = (program: Command): void => {
       await liveUntilSignal(async (life) => {
         await parts.holdDataDir(life, config)
         const databaseUrl = await parts.openDatabase(life, config)
-        await parts.migrate(databaseUrl)
         const { server, url } = await parts.startServer(life, config, databaseUrl)
         const dev = await setUpDemo(url, config.adminToken, config.dataDir)
         await life.step(
           () => startDemoAgent(dev.url, dev.agentToken),
           (agent) => agent.stop(),
         )
-        print(banner(dev, `${url}/board?code=${server.issueBoardCode()}`, config.dataDir))
+        print(banner(dev, `${url}/board/login?code=${server.issueBoardCode()}`, config.dataDir))
       })
     })
 }

@@ -1,7 +1,6 @@
 /** `migrate`: brings the database's schema up to date. */
 import type { Command } from 'commander'
 import { readConfig } from '../../config.ts'
-import { migrate } from '../../store/migrate.ts'
 import { print, printJson } from '../output.ts'
 
 export const addMigrate = (program: Command): void => {
@@ -11,6 +10,7 @@ export const addMigrate = (program: Command): void => {
     .option('--json', 'print JSON and nothing else on stdout')
     .action(async ({ json }: { json?: boolean }) => {
       await withDatabase(async (databaseUrl) => {
+        const { migrate } = await import('../../store/migrate.ts')
         const migrated = await migrate(databaseUrl)
         if (json === true) return printJson(migrated)
         for (const name of migrated.applied) print(`applied ${name}`)

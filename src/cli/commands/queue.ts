@@ -60,7 +60,9 @@ const row = ({ name, card, policy }: Queue): string[] => [
 /** JSON as typed, or that of a file after `@`. Throws CliError. */
 const jsonObject = (text: string): object => {
   try {
-    const value: unknown = JSON.parse(text.startsWith('@') ? readFileSync(text.slice(1), 'utf8') : text)
+    const value: unknown = JSON.parse(
+      text.startsWith('@') ? readFileSync(text.slice(1), 'utf8') : text,
+    )
     if (typeof value === 'object' && value !== null) return value
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)

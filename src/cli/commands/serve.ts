@@ -14,8 +14,7 @@ export const addServe = (program: Command): void => {
       // Only what serves loads the server: the other commands answer sooner without it.
       const parts = await import('../parts.ts')
       await liveUntilSignal(async (life) => {
-        const databaseUrl = await parts.openDatabase(life, config)
-        if (migrate) await parts.migrate(databaseUrl)
+        const databaseUrl = await parts.openDatabase(life, config, { migrates: migrate })
         const { url } = await parts.startServer(life, config, databaseUrl)
         note(`switchboard: listening on ${url}`)
       })

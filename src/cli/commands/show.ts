@@ -2,7 +2,14 @@
 import type { Command } from 'commander'
 import { localMoment, oneLine, plain, print, printJson, printTable, style } from '../output.ts'
 import { clientCommand, openSession, type SharedOptions } from '../program.ts'
-import { type Attempt, errorText, partsText, resolveId, type ShownTodo, type TodoEvent } from '../todo.ts'
+import {
+  type Attempt,
+  errorText,
+  partsText,
+  resolveId,
+  type ShownTodo,
+  type TodoEvent,
+} from '../todo.ts'
 import { eventDetail } from './watch.ts'
 
 export const addShow = (program: Command): void => {

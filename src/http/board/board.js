@@ -23,7 +23,12 @@ const lanes = createLanes(
 const queue = () => new URLSearchParams(location.search).get('queue') ?? ''
 const query = () => (queue() ? `?queue=${encodeURIComponent(queue())}` : '')
 
-const LIGHT = { connecting: 'connecting', live: 'live', lost: 'not connected' }
+const LIGHT = {
+  connecting: 'connecting',
+  live: 'live',
+  lost: 'not connected',
+  out: 'not logged in',
+}
 
 const setLight = (state) => {
   at('light').dataset.state = state
@@ -108,7 +113,11 @@ const watch = () => {
   setLight('connecting')
   return follow(urlOf('./events', query()), signal, {
     open: async (resumed) => {
-      if (!resumed) await inTurn(() => takeSnapshot(signal))
+      if (!resumed) {
+        await inTurn(() => takeSnapshot(signal))
+        // A feed "from now" may have begun a moment after the list was read: look once more.
+        incomplete = true
+      }
       showBoard(true)
       setLight('live')
     },
@@ -123,12 +132,12 @@ const watch = () => {
       }),
     lost: () => setLight('lost'),
     refused: (status) => {
-      setLight('lost')
       if (status === 403) {
+        setLight('lost')
         showBoard(true)
         return setTrouble('You may not watch this.')
       }
-      at('light').textContent = 'not logged in'
+      setLight('out')
       setTrouble('')
       showBoard(false)
       at('token').focus()

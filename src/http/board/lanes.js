@@ -32,11 +32,19 @@ const said = ({ phase, said, error, retryAt }) => {
   return said || wrong
 }
 
-const meta = ({ queue, phase, state, attempt, maxAttempts, claimant }) => [
-  queue,
-  phase === 'ended' || state in WORDS ? (phase !== 'waiting' && WORDS[state]) || state : '',
-  attempt > 1 ? `attempt ${attempt}${maxAttempts ? ` of ${maxAttempts}` : ''}` : '',
-  phase === 'held' || phase === 'interrupted' ? (claimant ?? '') : '',
+/** What the lane does not say already. A failure that will be tried again is in its line. */
+const wordOf = ({ phase, state }) => {
+  if (phase === 'waiting') return ''
+  return WORDS[state] ?? (phase === 'ended' ? state : '')
+}
+
+const meta = (card) => [
+  card.queue,
+  wordOf(card),
+  card.attempt > 1
+    ? `attempt ${card.attempt}${card.maxAttempts ? ` of ${card.maxAttempts}` : ''}`
+    : '',
+  card.phase === 'held' || card.phase === 'interrupted' ? (card.claimant ?? '') : '',
 ]
 
 const draw = (element, card) => {

@@ -9,7 +9,7 @@ import { todoQuery, toFilter } from '../field.ts'
 import { type Call, type MethodTable, unary } from '../method.ts'
 import { fromView } from '../todo.ts'
 import * as schema from './schema.ts'
-import { fromEndpoint, fromPage, fromQueue, fromShown, fromVended } from './translate.ts'
+import { fromEndpoint, fromPage, fromQueue, fromShown, fromVended, toPut } from './translate.ts'
 
 const admin = ({ caller }: Call): void => {
   if (caller.kind !== 'operator') throw new Refusal('forbidden')
@@ -20,7 +20,7 @@ const answer = ({ caller }: Call) => watchScope(caller, 'answer')
 export const OPERATOR_METHODS: MethodTable = {
   'queues.put': unary(
     schema.putQueue,
-    async ({ services }, put) => fromQueue(await services.operator.putQueue(put)),
+    async ({ services }, put) => fromQueue(await services.operator.putQueue(toPut(put))),
     admin,
   ),
 

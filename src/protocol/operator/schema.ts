@@ -36,10 +36,10 @@ const policy = z.strictObject({
   maxAttempts: count(1, 100).exactOptional(),
   backoff: z
     .strictObject({
-      initialSeconds: positive.max(86_400),
-      factor: z.number().min(1).max(100),
-      maxSeconds: positive.max(31_536_000),
-      jitter: z.number().min(0).max(1),
+      initialSeconds: positive.max(86_400).exactOptional(),
+      factor: z.number().min(1).max(100).exactOptional(),
+      maxSeconds: positive.max(31_536_000).exactOptional(),
+      jitter: z.number().min(0).max(1).exactOptional(),
     })
     .exactOptional(),
   contexts: z.enum(['serial', 'parallel']).exactOptional(),

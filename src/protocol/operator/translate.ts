@@ -2,10 +2,17 @@
  * What an operator is given (api.md, Operator API). An endpoint is shown without its token: only
  * the answer to a vending or a rotation holds one, once.
  */
+import type { z } from 'zod'
 import type { Endpoint } from '../../domain/scope.ts'
 import type { Attempt, Event, TodoPage, TodoView } from '../../domain/todo.ts'
-import type { Queue } from '../../service/contract.ts'
+import type { OperatorService, Queue } from '../../service/contract.ts'
 import { fromAttempt, fromEvent, fromStored, fromTime, fromTimeOrNull, fromView } from '../todo.ts'
+import type { putQueue } from './schema.ts'
+
+type Put = Parameters<OperatorService['putQueue']>[0]
+
+/** Half a backoff passes as a whole one: the service lays it over the one that is there. */
+export const toPut = (put: z.output<typeof putQueue>): Put => put as Put
 
 export const fromQueue = ({ name, card, policy, createdAt, updatedAt }: Queue) => ({
   name,

@@ -35,6 +35,9 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 
 const snake = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)
 
+const ownMember = (object: Record<string, unknown>, name: string): unknown =>
+  Object.hasOwn(object, name) ? object[name] : undefined
+
 /** Known fields only, under their camelCase names; `values` names the fields where null is one. */
 const known = (names: readonly string[], values: readonly string[]) => {
   const fields = names.map((name) => ({
@@ -46,9 +49,8 @@ const known = (names: readonly string[], values: readonly string[]) => {
     if (!isObject(message)) return message
     const read: Record<string, unknown> = {}
     for (const { name, other, nullable } of fields) {
-      const key = Object.hasOwn(message, name) ? name : other
-      if (!Object.hasOwn(message, key)) continue
-      if (message[key] !== null || nullable) read[name] = message[key]
+      const value = ownMember(message, Object.hasOwn(message, name) ? name : other)
+      if (value !== undefined && (value !== null || nullable)) read[name] = value
     }
     return read
   }

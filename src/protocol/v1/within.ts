@@ -20,6 +20,7 @@ export const within = async <T>(
   signal.addEventListener('abort', pass, { once: true })
   const timer = setTimeout(() => controller.abort('limit'), limitMs)
   try {
+    controller.signal.throwIfAborted()
     return await wait(controller.signal)
   } catch (error) {
     const { aborted, reason } = controller.signal

@@ -104,4 +104,3 @@ export const queue = (card: Partial<QueueCard> = {}): Queue => ({
   createdAt: AT,
   updatedAt: AT,
 })
-

@@ -43,14 +43,22 @@ describe('a task', () => {
 
   test('carries the agent message of its newest status in the status and not in the history', () => {
     const turns = [said('ROLE_USER', 'u1'), said('ROLE_AGENT', 'a1')]
-    const task = fromTodo(view({ state: 'input-required', seq: 3, statusSeq: 3 }, turns, { at: [1, 3] }))
-    expect(task.status.message).toMatchObject({ messageId: 'm-a1', taskId: 't-7', contextId: 'c-1' })
+    const task = fromTodo(
+      view({ state: 'input-required', seq: 3, statusSeq: 3 }, turns, { at: [1, 3] }),
+    )
+    expect(task.status.message).toMatchObject({
+      messageId: 'm-a1',
+      taskId: 't-7',
+      contextId: 'c-1',
+    })
     expect(task.history?.map((message) => message.messageId)).toEqual(['m-u1'])
   })
 
   test('keeps an answer in the history, although the answer set the newest status', () => {
     const turns = [said('ROLE_USER', 'u1'), said('ROLE_AGENT', 'a1'), said('ROLE_USER', 'u2')]
-    const task = fromTodo(view({ state: 'claimed', seq: 4, statusSeq: 4 }, turns, { at: [1, 3, 4] }))
+    const task = fromTodo(
+      view({ state: 'claimed', seq: 4, statusSeq: 4 }, turns, { at: [1, 3, 4] }),
+    )
     expect(task.status).not.toHaveProperty('message')
     expect(task.history?.map((message) => message.messageId)).toEqual(['m-u1', 'm-a1', 'm-u2'])
   })
@@ -142,7 +150,11 @@ describe('what ListTasks asks for', () => {
     ['TASK_STATE_INPUT_REQUIRED', { states: ['input-required'] }],
     ['TASK_STATE_UNSPECIFIED', {}],
   ])('%s is %j', (state, expected) => {
-    expect(filter({ status: state })).toEqual({ pageSize: 50, includeArtifacts: false, ...expected })
+    expect(filter({ status: state })).toEqual({
+      pageSize: 50,
+      includeArtifacts: false,
+      ...expected,
+    })
   })
 
   test('takes every filter', () => {
@@ -165,7 +177,11 @@ describe('what ListTasks asks for', () => {
 
 describe('what a stream shows of an event', () => {
   test('is a status update for a transition, with what the agent said', () => {
-    const asked = event({ verb: 'interrupt', to: 'input-required', message: said('ROLE_AGENT', '?') })
+    const asked = event({
+      verb: 'interrupt',
+      to: 'input-required',
+      message: said('ROLE_AGENT', '?'),
+    })
     expect(fromEvent(asked)).toEqual({
       statusUpdate: {
         taskId: 't-7',

@@ -1,0 +1,28 @@
+/**
+ * The package's face: a server to start or to mount, and agents to work for one. The only file
+ * that re-exports.
+ */
+export { type Agent, type AgentOptions, createAgent } from './agent-kit/agent.ts'
+export type { Handler, UnreadPolicy } from './agent-kit/attempt.ts'
+export type { ArtifactChunk, AskOptions, Context, Outcome } from './agent-kit/context.ts'
+export {
+  AgentApiError,
+  AnswerTimeout,
+  AttemptAborted,
+  AttemptEnded,
+  ConnectionError,
+  NonRetryable,
+} from './agent-kit/errors.ts'
+export type { AgentLog } from './agent-kit/log.ts'
+export {
+  type Artifact,
+  type ClaimedTodo,
+  type Message,
+  type OwedMessage,
+  type Part,
+  type PriorAttempt,
+  type Sayable,
+  textOf,
+} from './agent-kit/wire.ts'
+export { createSwitchboard, type Switchboard, type SwitchboardOptions } from './app.ts'
+export { type Config, ConfigError, readConfig } from './config.ts'

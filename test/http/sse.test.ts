@@ -1,0 +1,198 @@
+import type { ServerResponse } from 'node:http'
+import { describe, expect, test } from 'vitest'
+import { hangUpSignal } from '../../src/http/hang-up.ts'
+import {
+  encodeFrame,
+  type Frame,
+  type StreamOptions,
+  type StreamOutcome,
+  writeStream,
+} from '../../src/http/sse.ts'
+import { TooSlow } from '../../src/service/contract.ts'
+import { listen, rawRequest } from './listen.ts'
+
+interface Stream {
+  port: number
+  url: string
+  outcome: Promise<StreamOutcome>
+}
+
+/** Serves one stream. `source` is given the signal of the request. */
+const serve = async (
+  source: (signal: AbortSignal, res: ServerResponse) => AsyncIterable<Frame>,
+  options: Partial<StreamOptions> = {},
+  stopping?: AbortSignal,
+): Promise<Stream> => {
+  let over: (outcome: StreamOutcome) => void
+  const outcome = new Promise<StreamOutcome>((resolve) => {
+    over = resolve
+  })
+  const server = await listen((_req, res) => {
+    const signal = hangUpSignal(res, stopping)
+    void writeStream(res, source(signal, res), { signal, ...options }).then((how) => over(how))
+  })
+  return { ...server, outcome }
+}
+
+async function* frames(...items: Frame[]): AsyncGenerator<Frame> {
+  yield* items
+}
+
+/** Waits until the signal fires, as a tail with nothing to say does. */
+const silence = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+
+const GET = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
+
+describe('a frame', () => {
+  test('is one line for each field and a blank one', () => {
+    const frame = { id: '7', event: 'ready', retry: 2000, data: { text: 'a\r\nb\u2028' } }
+    expect(encodeFrame(frame)).toBe(
+      'retry: 2000\nevent: ready\nid: 7\ndata: {"text":"a\\r\\nb\u2028"}\n\n',
+    )
+    expect(encodeFrame({ data: null })).toBe('data: null\n\n')
+    expect(encodeFrame({ id: '1' })).toBe('id: 1\n\n')
+  })
+
+  test('cannot be broken out of by an id or an event', () => {
+    expect(() => encodeFrame({ id: '1\ndata: x' })).toThrow(TypeError)
+    expect(() => encodeFrame({ event: 'a\rb' })).toThrow(TypeError)
+  })
+})
+
+describe('a stream', () => {
+  test('has the headers that keep proxies from holding it back, and ends cleanly', async () => {
+    const { url, outcome } = await serve(() => frames({ data: 1 }, { id: '2', data: 2 }))
+    const response = await fetch(url, { headers: { 'Accept-Encoding': 'gzip, br' } })
+    expect(response.status).toBe(200)
+    expect(response.headers.get('content-type')).toContain('text/event-stream')
+    expect(response.headers.get('cache-control')).toBe('no-cache, no-transform')
+    expect(response.headers.get('x-accel-buffering')).toBe('no')
+    expect(response.headers.get('content-encoding')).toBeNull()
+    expect(await response.text()).toBe('data: 1\n\nid: 2\ndata: 2\n\n')
+    expect(await outcome).toBe('ended')
+  })
+
+  test('shows its headers before the first frame, then retry and pings', async () => {
+    async function* late(signal: AbortSignal): AsyncGenerator<Frame> {
+      await silence(signal)
+      yield { data: 'too late' }
+    }
+    const { url, outcome } = await serve(late, { pingMs: 10, retryMs: 1500 })
+    const response = await fetch(url)
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
+    let text = ''
+    while (!text.includes(': ping\n\n: ping\n\n')) text += (await reader.read()).value ?? ''
+    expect(text.startsWith('retry: 1500\n\n: ping\n\n')).toBe(true)
+    await reader.cancel()
+    expect(await outcome).toBe('hung_up')
+  })
+
+  test('asks for the next frame only after the last was drained', async () => {
+    let asked = 0
+    async function* endless(): AsyncGenerator<Frame> {
+      for (;;) {
+        asked += 1
+        yield { data: 'x'.repeat(1_000_000) }
+      }
+    }
+    const { port, outcome } = await serve(endless, { drainMs: 300 })
+    const { socket } = rawRequest(port, GET)
+    socket.pause()
+    expect(await outcome).toBe('stalled')
+    // What fits between two sockets of the kernel, and not what an endless source would give.
+    expect(asked).toBeLessThan(20)
+  })
+
+  test('goes on when a slow reader reads on', async () => {
+    const big = 'x'.repeat(1_000_000)
+    const { port, outcome } = await serve(() => frames(...Array(12).fill({ data: big })))
+    const { socket, text } = rawRequest(
+      port,
+      `${GET.replace('\r\n\r\n', '')}\r\nConnection: close\r\n\r\n`,
+    )
+    socket.pause()
+    setTimeout(() => socket.resume(), 100)
+    expect(await outcome).toBe('ended')
+    await new Promise((resolve) => socket.once('close', resolve))
+    expect(text().match(/data: /g)).toHaveLength(12)
+    expect(text().endsWith('0\r\n\r\n')).toBe(true)
+  })
+
+  test('lets go of its source when the client hangs up, also while that is busy', async () => {
+    let signal: AbortSignal | undefined
+    let released = false
+    const busy = (given: AbortSignal): AsyncIterable<Frame> => ({
+      [Symbol.asyncIterator]: () => {
+        signal = given
+        return {
+          next: () => new Promise(() => undefined),
+          return: async () => {
+            released = true
+            return { done: true, value: undefined }
+          },
+        }
+      },
+    })
+    const { port, outcome } = await serve(busy)
+    const { socket } = rawRequest(port, GET)
+    setTimeout(() => socket.destroy(), 30)
+    expect(await outcome).toBe('hung_up')
+    expect(released).toBe(true)
+    expect(signal?.reason).toBe('hung_up')
+  })
+
+  test('ends with one last frame when its source breaks', async () => {
+    async function* breaking(): AsyncGenerator<Frame> {
+      yield { data: 1 }
+      throw new Error('secret')
+    }
+    const onError = () => ({ data: { error: true } })
+    const { url, outcome } = await serve(breaking, { onError })
+    expect(await (await fetch(url)).text()).toBe('data: 1\n\ndata: {"error":true}\n\n')
+    expect(await outcome).toBe('failed')
+  })
+
+  test('just ends, to be resumed, when its source will not buffer for it any longer', async () => {
+    async function* impatient(): AsyncGenerator<Frame> {
+      yield { id: '1', data: 1 }
+      throw new TooSlow()
+    }
+    const { url, outcome } = await serve(impatient, { onError: () => ({ data: 'never' }) })
+    expect(await (await fetch(url)).text()).toBe('id: 1\ndata: 1\n\n')
+    expect(await outcome).toBe('too_slow')
+  })
+
+  test('ends when the server stops, whatever its source does', async () => {
+    const stop = new AbortController()
+    async function* deaf(): AsyncGenerator<Frame> {
+      yield { data: 1 }
+      await new Promise(() => undefined)
+    }
+    const { url, outcome } = await serve(deaf, {}, stop.signal)
+    const response = await fetch(url)
+    stop.abort()
+    expect(await response.text()).toBe('data: 1\n\n')
+    expect(await outcome).toBe('ended')
+  })
+})
+
+test('a long life of requests leaves no listener on the signal of the server', async () => {
+  const stop = new AbortController()
+  let live = 0
+  const { addEventListener, removeEventListener } = stop.signal
+  stop.signal.addEventListener = (...args: Parameters<typeof addEventListener>) => {
+    live += 1
+    addEventListener.apply(stop.signal, args)
+  }
+  stop.signal.removeEventListener = (...args: Parameters<typeof removeEventListener>) => {
+    live -= 1
+    removeEventListener.apply(stop.signal, args)
+  }
+  const { url } = await serve(() => frames({ data: 1 }), {}, stop.signal)
+  for (let n = 0; n < 20; n += 1) await (await fetch(url)).text()
+  await expect.poll(() => live).toBe(0)
+})

@@ -1,0 +1,147 @@
+import { expect, test } from 'vitest'
+import type { z } from 'zod'
+import { OPERATOR_METHODS } from '../../../src/protocol/operator/methods.ts'
+import * as schema from '../../../src/protocol/operator/schema.ts'
+
+/** The places at fault, unknown members by their own names. */
+const faults = (read: z.ZodType, params: unknown): string[] => {
+  const { error } = read.safeParse(params)
+  return (error?.issues ?? []).flatMap((issue) =>
+    issue.code === 'unrecognized_keys'
+      ? issue.keys.map((key) => [...issue.path, key].join('.'))
+      : [issue.path.join('.')],
+  )
+}
+
+test('the table has every method of the operator API but retry and why', () => {
+  expect(Object.keys(OPERATOR_METHODS)).toEqual([
+    'queues.put',
+    'queues.list',
+    'queues.remove',
+    'endpoints.vend',
+    'endpoints.list',
+    'endpoints.revoke',
+    'endpoints.rotate',
+    'endpoints.update',
+    'settings.get',
+    'settings.set',
+    'settings.unset',
+    'todos.list',
+    'todos.show',
+    'todos.send',
+    'todos.answer',
+    'todos.cancel',
+  ])
+})
+
+test.each(Object.entries(OPERATOR_METHODS))(
+  '%s refuses a member it does not know',
+  (_name, row) => {
+    expect(faults(row.params, { quueue: 'a' })).toContain('quueue')
+  },
+)
+
+test('what takes no params may be asked without', () => {
+  for (const name of ['queues.list', 'endpoints.list', 'settings.get', 'todos.list']) {
+    expect(faults(OPERATOR_METHODS[name]!.params, undefined)).toEqual([])
+  }
+})
+
+test('a queue is named in small letters, digits and dashes', () => {
+  for (const name of ['a', '0', 'legal-2', 'a'.repeat(63)]) {
+    expect(faults(schema.putQueue, { name }), name).toEqual([])
+  }
+  for (const name of ['', '-a', 'A', 'a_b', 'a b', 'a/b', 'a\n', 'a'.repeat(64)]) {
+    expect(faults(schema.putQueue, { name }), name).toEqual(['name'])
+  }
+})
+
+const put = (given: object) => faults(schema.putQueue, { name: 'legal', ...given })
+const backoff = { initialSeconds: 0.5, factor: 1, maxSeconds: 60, jitter: 0 }
+
+test('a policy may be given in part', () => {
+  expect(put({ policy: {} })).toEqual([])
+  expect(put({ policy: { maxAttempts: 1 } })).toEqual([])
+  expect(put({ policy: { backoff: { jitter: 0.5 } } })).toEqual([])
+  expect(put({ policy: { backoff, timeouts: { heartbeat: 600 }, retentionDays: 30 } })).toEqual([])
+  expect(put({ policy: { interruptTtlSeconds: 0, reentry: 'author' } })).toEqual([])
+})
+
+test.each<[string, object, string]>([
+  ['no attempt', { maxAttempts: 0 }, 'maxAttempts'],
+  ['too many attempts', { maxAttempts: 101 }, 'maxAttempts'],
+  [
+    'a backoff of nothing',
+    { backoff: { ...backoff, initialSeconds: 0 } },
+    'backoff.initialSeconds',
+  ],
+  ['a backoff that shrinks', { backoff: { ...backoff, factor: 0.9 } }, 'backoff.factor'],
+  ['a backoff without end', { backoff: { ...backoff, maxSeconds: -1 } }, 'backoff.maxSeconds'],
+  ['more chance than all', { backoff: { ...backoff, jitter: 1.1 } }, 'backoff.jitter'],
+  ['unknown contexts', { contexts: 'series' }, 'contexts'],
+  ['an unknown timeout', { timeouts: { leas: 1 } }, 'timeouts.leas'],
+  ['a timeout of nothing', { timeouts: { startToClose: 0 } }, 'timeouts.startToClose'],
+  ['part of a second', { timeouts: { heartbeat: 1.5 } }, 'timeouts.heartbeat'],
+  ['an unknown member', { maxAtempts: 3 }, 'maxAtempts'],
+])('a policy with %s is refused by name', (_name, policy, place) => {
+  expect(put({ policy })).toEqual([`policy.${place}`])
+})
+
+test('a card keeps members that this server does not read', () => {
+  const card = { description: 'Drafts letters', skills: [{ id: 'draft' }], securitySchemes: {} }
+  expect(schema.putQueue.parse({ name: 'legal', card }).card).toEqual(card)
+  expect(put({ card: { skills: 'draft' } })).toEqual(['card.skills'])
+  expect(put({ card: { capabilities: { pushNotifications: 'yes' } } })).toEqual([
+    'card.capabilities.pushNotifications',
+  ])
+})
+
+const vend = (given: object) =>
+  faults(schema.vend, { name: 'box', queues: ['a'], verbs: ['work'], ...given })
+
+test.each<[string, object, string[]]>([
+  ['what is needed', {}, []],
+  [
+    'everything',
+    { defaultLeaseSeconds: 60, effects: [], expiresInSeconds: 1, sendPerMinute: 1 },
+    [],
+  ],
+  ['no queue', { queues: [] }, ['queues']],
+  ['no verb', { verbs: [] }, ['verbs']],
+  ['an unknown verb', { verbs: ['work', 'rule'] }, ['verbs.1']],
+  ['a queue of a wrong name', { queues: ['a', 'B'] }, ['queues.1']],
+  ['a lease too short', { defaultLeaseSeconds: 59 }, ['defaultLeaseSeconds']],
+  ['a lease too long', { defaultLeaseSeconds: 86_401 }, ['defaultLeaseSeconds']],
+  ['no name', { name: '' }, ['name']],
+  ['an end before it begins', { expiresInSeconds: 0 }, ['expiresInSeconds']],
+])('an endpoint vended with %s is read as it must', (_name, given, places) => {
+  expect(vend(given)).toEqual(places)
+})
+
+test('an update names its endpoint and changes what it names', () => {
+  expect(faults(schema.update, {})).toEqual(['id'])
+  expect(schema.update.parse({ id: 'e1', verbs: ['send'] })).toEqual({ id: 'e1', verbs: ['send'] })
+  expect(faults(schema.update, { id: 'e1', queues: [] })).toEqual(['queues'])
+  expect(faults(schema.update, { id: 'e1', expiresInSeconds: 5 })).toEqual(['expiresInSeconds'])
+})
+
+test('a revocation leaves tasks alone unless told otherwise', () => {
+  expect(schema.revoke.parse({ id: 'e1' })).toEqual({ id: 'e1', cancelTasks: false })
+})
+
+test('a setting is text', () => {
+  expect(faults(schema.setSetting, { key: 'sse_retry_ms', value: 1000 })).toEqual(['value'])
+  expect(faults(schema.setSetting, { key: 'sse_retry_ms', value: '' })).toEqual([])
+})
+
+test('what an operator says is said as a user', () => {
+  const { message } = schema.send.parse({ queue: 'a', message: { parts: [{ text: 'hi' }] } })
+  expect(message).toEqual({
+    messageId: expect.any(String),
+    role: 'ROLE_USER',
+    parts: [{ text: 'hi' }],
+  })
+  expect(
+    faults(schema.answer, { id: 't', message: { role: 'ROLE_AGENT', parts: [{ text: 'hi' }] } }),
+  ).toEqual(['message.role'])
+})

@@ -1,0 +1,162 @@
+import { describe, expect, test } from 'vitest'
+import { invalid, REFUSALS, Refusal, type RefusalKind } from '../../../src/domain/errors.ts'
+import {
+  A2A_ERRORS,
+  API_ERRORS,
+  a2aError,
+  apiError,
+  type ProblemKind,
+  problemOf,
+  WIRE_REFUSALS,
+  type WireKind,
+  WireRefusal,
+} from '../../../src/protocol/errors.ts'
+
+const KINDS = [...Object.keys(REFUSALS), ...Object.keys(WIRE_REFUSALS)] as ProblemKind[]
+
+const thrown = (kind: ProblemKind): Error =>
+  kind in REFUSALS ? new Refusal(kind as RefusalKind) : new WireRefusal(kind as WireKind)
+
+const a2a = (error: unknown) => a2aError(problemOf(error, 'r-1'))
+const api = (error: unknown) => apiError(problemOf(error, 'r-1'))
+
+/** Code, HTTP status on JSON-RPC, reason: as the wire digest and api.md have them. */
+const A2A: Record<ProblemKind, [number, number, string]> = {
+  invalid: [-32602, 200, 'INVALID_PARAMS'],
+  not_found: [-32001, 200, 'TASK_NOT_FOUND'],
+  not_cancelable: [-32002, 200, 'TASK_NOT_CANCELABLE'],
+  push_unsupported: [-32003, 200, 'PUSH_NOTIFICATION_NOT_SUPPORTED'],
+  unsupported: [-32004, 200, 'UNSUPPORTED_OPERATION'],
+  finished: [-32004, 200, 'UNSUPPORTED_OPERATION'],
+  wrong_state: [-32004, 200, 'UNSUPPORTED_OPERATION'],
+  stale_fence: [-32004, 200, 'UNSUPPORTED_OPERATION'],
+  unread_messages: [-32004, 200, 'UNSUPPORTED_OPERATION'],
+  content_type: [-32005, 200, 'CONTENT_TYPE_NOT_SUPPORTED'],
+  media_type: [-32005, 415, 'CONTENT_TYPE_NOT_SUPPORTED'],
+  no_extended_card: [-32007, 200, 'EXTENDED_AGENT_CARD_NOT_CONFIGURED'],
+  version: [-32009, 200, 'VERSION_NOT_SUPPORTED'],
+  forbidden: [-32000, 403, 'PERMISSION_DENIED'],
+  unauthenticated: [-32000, 401, 'UNAUTHENTICATED'],
+  rate_limited: [-32000, 429, 'RATE_LIMITED'],
+  limit: [-32000, 200, 'LIMIT_REACHED'],
+  duplicate: [-32000, 200, 'DUPLICATE'],
+  unavailable: [-32603, 503, 'UNAVAILABLE'],
+  fault: [-32603, 200, 'INTERNAL'],
+  parse: [-32700, 200, 'PARSE_ERROR'],
+  envelope: [-32600, 200, 'INVALID_REQUEST'],
+  too_large: [-32600, 413, 'REQUEST_TOO_LARGE'],
+  too_late: [-32600, 408, 'REQUEST_TIMEOUT'],
+  method: [-32601, 200, 'METHOD_NOT_FOUND'],
+}
+
+const API: Record<ProblemKind, [number, number, string]> = {
+  invalid: [-32602, 200, 'invalid'],
+  not_found: [-32012, 200, 'not_found'],
+  not_cancelable: [-32010, 200, 'wrong_state'],
+  push_unsupported: [-32602, 200, 'push_unsupported'],
+  unsupported: [-32602, 200, 'unsupported'],
+  finished: [-32010, 200, 'wrong_state'],
+  wrong_state: [-32010, 200, 'wrong_state'],
+  stale_fence: [-32010, 200, 'stale_fence'],
+  unread_messages: [-32010, 200, 'unread_messages'],
+  content_type: [-32602, 200, 'content_type'],
+  media_type: [-32600, 415, 'media_type'],
+  no_extended_card: [-32602, 200, 'no_extended_card'],
+  version: [-32600, 200, 'version'],
+  forbidden: [-32011, 200, 'forbidden'],
+  unauthenticated: [-32000, 401, 'unauthenticated'],
+  rate_limited: [-32013, 429, 'rate_limited'],
+  limit: [-32010, 200, 'limit'],
+  duplicate: [-32010, 200, 'duplicate'],
+  unavailable: [-32014, 503, 'unavailable'],
+  fault: [-32603, 200, 'internal'],
+  parse: [-32700, 200, 'parse'],
+  envelope: [-32600, 200, 'envelope'],
+  too_large: [-32600, 413, 'too_large'],
+  too_late: [-32600, 408, 'too_late'],
+  method: [-32601, 200, 'method'],
+}
+
+test.each(KINDS)('%s has its code, status and typed details in A2A 1.0', (kind) => {
+  const { status, error } = a2a(thrown(kind))
+  const [code, expected, reason] = A2A[kind]
+  expect({ code: error.code, status }).toEqual({ code, status: expected })
+  const domain = code <= -32001 && code >= -32009 ? 'a2a-protocol.org' : 'switchboard'
+  const info = { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason, domain }
+  expect((error.data as object[])[0]).toEqual(info)
+  expect(Object.keys(error).sort()).toEqual(['code', 'data', 'message'])
+})
+
+test.each(KINDS)('%s has its code, status and reason in the agent and operator APIs', (kind) => {
+  const { status, error } = api(thrown(kind))
+  const [code, expected, reason] = API[kind]
+  expect({ code: error.code, status }).toEqual({ code, status: expected })
+  expect(error.data).toMatchObject({ reason })
+})
+
+test('the two tables have the same kinds', () => {
+  expect(Object.keys(A2A_ERRORS).sort()).toEqual(Object.keys(API_ERRORS).sort())
+})
+
+describe('details', () => {
+  test('name the fields at fault', () => {
+    const fault = invalid('message.parts[0].text', 'must be text')
+    const violation = { field: 'message.parts[0].text', description: 'must be text' }
+    expect(a2a(fault).error).toEqual({
+      code: -32602,
+      message: 'Invalid parameters',
+      data: [
+        {
+          '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
+          reason: 'INVALID_PARAMS',
+          domain: 'switchboard',
+        },
+        {
+          '@type': 'type.googleapis.com/google.rpc.BadRequest',
+          fieldViolations: [violation],
+        },
+      ],
+    })
+    expect(api(fault).error.data).toEqual({ reason: 'invalid', violations: [violation] })
+  })
+
+  test('hold only strings as metadata', () => {
+    const { error } = a2a(new Refusal('limit', { limit: 3, state: 'done' }))
+    expect(error.data).toMatchObject([{ metadata: { state: 'done', limit: '3' } }])
+  })
+
+  test('say when to try again, in whole seconds', () => {
+    const busy = new Refusal('rate_limited', { retryAfterSeconds: 1.2 })
+    expect(a2a(busy)).toMatchObject({ status: 429, retryAfterSeconds: 2 })
+    expect(JSON.stringify(a2a(busy).error.data)).toContain('"retryDelay":"2s"')
+    expect(api(busy).error.data).toMatchObject({ retryAfterSeconds: 2 })
+  })
+
+  test('are the same bytes for what is not there and what is not yours', () => {
+    const one = new Refusal('not_found', { id: 'a', state: 'done' }, 'Todo a is of another tenant')
+    for (const worded of [a2a, api]) {
+      expect(JSON.stringify(worded(one))).toBe(JSON.stringify(worded(new Refusal('not_found'))))
+    }
+  })
+
+  test('hold the unread messages of a refused completion', () => {
+    const unread = [{ seq: 4 }]
+    expect(api(new Refusal('unread_messages', { unread })).error.data).toEqual({
+      reason: 'unread_messages',
+      unread,
+    })
+  })
+})
+
+test.each([['a2a', a2a] as const, ['api', api] as const])(
+  'a fault shows its request id and nothing of itself (%s)',
+  (_, worded) => {
+    const fault = Object.assign(new Error('select * from todo'), { host: 'db.internal' })
+    for (const error of [fault, 'select', null, { code: -1, message: 'select' }]) {
+      const answer = worded(error)
+      expect(answer.error).toMatchObject({ code: -32603, message: 'Internal error' })
+      expect(JSON.stringify(answer)).not.toMatch(/select|db\.internal/)
+      expect(JSON.stringify(answer.error.data)).toContain('"requestId":"r-1"')
+    }
+  },
+)

@@ -1,0 +1,162 @@
+/**
+ * The plans of the statements that run all the time, on 100,000 todos. Named statements end up on
+ * generic plans, so those are read as well as the custom ones.
+ */
+import { beforeAll, expect, test } from 'vitest'
+import { readClaimed } from '../../src/store/claim.ts'
+import type { Session, Statement, Values } from '../../src/store/database.ts'
+import { readEvents, readFeed } from '../../src/store/events.ts'
+import { listTodos, readView } from '../../src/store/todos.ts'
+import { transitionDue } from '../../src/store/transition.ts'
+import { withClient } from '../support/database.ts'
+import { openStore } from '../support/store.ts'
+
+const store = await openStore(2)
+const SOMEBODY = '00000000-0000-4000-8000-000000000001'
+
+interface Asked {
+  text: string
+  values: unknown[]
+}
+
+/** What a store function would have run. */
+const askedBy = async (use: (session: Session) => Promise<unknown>): Promise<Asked[]> => {
+  const asked: Asked[] = []
+  await use({
+    run: async <Row>({ text, order }: Statement<Row>, values: Values) => {
+      asked.push({ text, values: order.map((name) => values[name] ?? null) })
+      return [] as Row[]
+    },
+    query: async <Row>(text: string, values: readonly unknown[]) => {
+      asked.push({ text, values: [...values] })
+      return [] as Row[]
+    },
+    ring: () => {},
+  })
+  return asked
+}
+
+const literal = (value: unknown): string => {
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return `'{${value.join(',')}}'`
+  return `'${value instanceof Date ? value.toISOString() : String(value)}'`
+}
+
+const plansOf = async (use: (session: Session) => Promise<unknown>): Promise<string[]> => {
+  const asked = await askedBy(use)
+  return withClient(store.url, async (client) => {
+    const plans: string[] = []
+    for (const mode of ['force_generic_plan', 'force_custom_plan']) {
+      await client.query(`set plan_cache_mode = ${mode}`)
+      for (const [n, { text, values }] of asked.entries()) {
+        const name = `plan_${mode}_${n}`
+        await client.query(`prepare ${name} as ${text}`)
+        const { rows } = await client.query(
+          `explain (costs off) execute ${name}${values.length > 0 ? `(${values.map(literal).join(', ')})` : ''}`,
+        )
+        plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'))
+      }
+    }
+    return plans
+  })
+}
+
+const expectIndexed = (plans: string[], index: string): void => {
+  for (const plan of plans) {
+    expect(plan).toContain(index)
+    expect(plan).not.toMatch(/Seq Scan on (todos|events|messages|attempts|artifacts)/)
+    expect(plan).not.toMatch(/Sort Key: .*(due_at|priority)/)
+  }
+}
+
+beforeAll(async () => {
+  const { database } = store
+  const owner = `'${SOMEBODY}'::uuid`
+  await database.query(
+    `insert into todos (id, queue, context_id, client_id, state, max_attempts, due_at, finished_at)
+    select gen_random_uuid(), 'q' || n % 10, 'c' || n % 10000, gen_random_uuid(),
+      case when n % 10 < 6 then 'done' else 'pending' end::todo_state, 5,
+      case when n % 10 >= 6 then now() + ((n % 100 - 50) || ' minutes')::interval end,
+      case when n % 10 < 6 then now() end
+    from generate_series(1, 96000) n`,
+    [],
+  )
+  await database.query(
+    `insert into todos (id, queue, context_id, state, max_attempts, owner, fence, attempt, lease_expires_at)
+    select gen_random_uuid(), 'q' || n % 10, 'c', 'claimed', 5, ${owner}, 1, 1,
+      now() + interval '1 hour' from generate_series(1, 1000) n`,
+    [],
+  )
+  await database.query(
+    `insert into todos (id, queue, context_id, state, max_attempts, owner, fence, attempt, interrupted_at)
+    select gen_random_uuid(), 'q' || n % 10, 'c', 'input-required', 5, ${owner}, 1, 1, now()
+    from generate_series(1, 2000) n`,
+    [],
+  )
+  await database.query(
+    `insert into todos (id, queue, context_id, state, max_attempts, attempt, next_retry_at, ready_reason)
+    select gen_random_uuid(), 'q' || n % 10, 'c', 'failed', 5, 1, now() + interval '1 hour', 'retried'
+    from generate_series(1, 1000) n`,
+    [],
+  )
+  await database.query(
+    `insert into events (todo_id, seq, position, queue, context_id, verb, to_state, attempt, fence, at)
+    select id, 1, nextval('feed_position'), queue, context_id, 'send', state, 0, 0, now() from todos`,
+    [],
+  )
+  await database.query(
+    `insert into messages (todo_id, seq, message_id, role, message)
+    select id, 1, 'm', 'user', '{}' from todos`,
+    [],
+  )
+  await database.query(
+    `insert into attempts (todo_id, seq, attempt, endpoint_id, claimed_at, ended_at, outcome, disposition)
+    select id, 1, 1, ${owner}, now(), case when state = 'done' then now() end,
+      case when state = 'done' then 'completed' end, case when state = 'done' then 'done' end
+    from todos where state in ('done', 'claimed', 'input-required')`,
+    [],
+  )
+  await database.query(
+    `insert into artifacts (todo_id, artifact_id, seq, append, last_chunk, artifact)
+    select id, 'a', 2, false, false, '{}' from todos where state = 'done'`,
+    [],
+  )
+  await database.query('analyze', [])
+}, 120_000)
+
+const change = { endpoint: SOMEBODY, leaseSeconds: 300, claimant: 'x' }
+
+test('a claim of one, and of a batch, probes the partial claim index', async () => {
+  for (const [queues, limit] of [[['q1'], 1], [['q1', 'q2'], 1], [['q1'], 50]] as const) {
+    expectIndexed(await plansOf((session) => readClaimed(session, queues, limit, change)), 'todos_claim')
+  }
+})
+
+test('the reaper probes the partial index of leases', async () => {
+  expectIndexed(await plansOf((session) => transitionDue(session, 'reapLease', 200)), 'todos_lease')
+})
+
+test('the sweep of interrupts probes the partial index of interrupts', async () => {
+  const sweep = (session: Session) =>
+    transitionDue(session, 'reapInterrupt', 200, { ttlSeconds: 86_400 })
+  expectIndexed(await plansOf(sweep), 'todos_interrupt')
+})
+
+test('the bell probes the partial index of what comes due', async () => {
+  expectIndexed(await plansOf((session) => transitionDue(session, 'comeDue', 200)), 'todos_come_due')
+})
+
+test("a client's list reads its index in order", async () => {
+  const filter = { pageSize: 50, includeArtifacts: false }
+  const scope = { kind: 'client', clientId: SOMEBODY, queue: 'q1' } as const
+  const [page] = await plansOf((session) => listTodos(session, filter, scope))
+  expect(page).toContain('todos_client')
+  expect(page).not.toContain('Sort')
+})
+
+test('a todo, its events and the feed are read by their keys', async () => {
+  expectIndexed(await plansOf((session) => readView(session, SOMEBODY, { kind: 'all' })), 'todos_pkey')
+  const watched = [{ id: SOMEBODY, after: 3 }]
+  expectIndexed(await plansOf((session) => readEvents(session, watched, 100)), 'events_pkey')
+  expectIndexed(await plansOf((session) => readFeed(session, 10, 100)), 'events_position')
+})

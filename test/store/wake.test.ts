@@ -1,0 +1,84 @@
+import { afterAll, expect, test } from 'vitest'
+import { createLog } from '../../src/base/log.ts'
+import { createWake, type Wake } from '../../src/store/wake.ts'
+import { cloneDatabase, withClient } from '../support/database.ts'
+import { until } from '../support/until.ts'
+
+const clone = await cloneDatabase()
+const log = createLog('silent')
+let reconnects = 0
+const start = async (): Promise<Wake> => {
+  const wake = createWake({
+    connectionString: clone.url,
+    log,
+    onReconnect: () => {
+      reconnects += 1
+    },
+  })
+  await wake.start()
+  return wake
+}
+const here = await start()
+const there = await start()
+afterAll(async () => {
+  await here.stop()
+  await there.stop()
+  await clone.drop()
+})
+
+const heard = (wake: Wake, topic: string): number[] => {
+  const counts: number[] = []
+  wake.on(topic, (count) => counts.push(count))
+  return counts
+}
+
+const total = (counts: number[]): number => counts.reduce((sum, count) => sum + count, 0)
+
+test('a ring is heard at once in its own process, and soon in the others, but not twice', async () => {
+  const [own, other] = [heard(here, 'queue:a'), heard(there, 'queue:a')]
+  here.ring([{ topic: 'queue:a', count: 2 }])
+  expect(own).toEqual([2])
+  await until(() => other.length > 0, { what: 'the other process hears' })
+  expect(other).toEqual([2])
+  expect(own).toEqual([2])
+})
+
+test('rings of one moment are sent together, with their counts added up', async () => {
+  const other = heard(there, 'queue:burst')
+  for (let n = 0; n < 500; n += 1) here.ring([{ topic: 'queue:burst', count: 1 }])
+  await until(() => total(other) === 500, { what: 'all 500 rings' })
+  expect(other.length).toBeLessThan(10)
+})
+
+test('more topics than fit into one payload all arrive', async () => {
+  const ids = Array.from({ length: 600 }, (_, n) => `todo:${String(n).padStart(36, '0')}`)
+  const arrived = new Set<string>()
+  const off = there.onPrefix('todo:', (id) => arrived.add(`todo:${id}`))
+  here.ring(ids.map((topic) => ({ topic, count: 1 })))
+  await until(() => arrived.size === ids.length, { what: 'every topic' })
+  off()
+})
+
+test('a listening connection that is cut off is made anew, ten times, and everybody looks again', async () => {
+  let lost = 0
+  const off = there.onLost(() => {
+    lost += 1
+  })
+  for (let round = 1; round <= 10; round += 1) {
+    const before = reconnects
+    await withClient(clone.url, (client) =>
+      client.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity
+        where application_name = 'switchboard wake' and datname = current_database()`,
+      ),
+    )
+    await until(() => reconnects >= before + 2 && here.connected() && there.connected(), {
+      what: `both are back, round ${round}`,
+    })
+    const other = heard(there, `queue:round${round}`)
+    here.ring([{ topic: `queue:round${round}`, count: 1 }])
+    await until(() => total(other) >= 1, { what: `a ring after round ${round}` })
+  }
+  off()
+  expect(lost).toBeGreaterThanOrEqual(10)
+}, 60_000)

@@ -1,0 +1,85 @@
+/**
+ * The whole switchboard on a free port and a database of its own, and the people around it:
+ * clients, agents and the operator as the wire sees them.
+ */
+import { afterAll } from 'vitest'
+import { createSwitchboard, type Switchboard, type SwitchboardOptions } from '../../src/app.ts'
+import { createLog } from '../../src/base/log.ts'
+import type { Caller, Endpoint, EndpointVerb } from '../../src/domain/scope.ts'
+import { cloneDatabase, withClient } from './database.ts'
+
+export const ADMIN_TOKEN = 'admin-token-of-the-tests'
+
+export interface Vended {
+  endpoint: Endpoint
+  token: string
+  caller: Caller
+}
+
+export interface App extends Switchboard {
+  url: string
+  databaseUrl: string
+  /** A statement on the database, beside the application. */
+  sql<Row = Record<string, unknown>>(text: string, values?: unknown[]): Promise<Row[]>
+  vend(verbs: EndpointVerb[], queues: string[], more?: { name?: string }): Promise<Vended>
+  /** Makes a queue with a client and an agent of its own. */
+  line(name: string, policy?: Record<string, unknown>): Promise<{ client: Vended; agent: Vended }>
+}
+
+export type AppOptions = Partial<SwitchboardOptions>
+
+/** A running node on `databaseUrl`; the caller stops it. */
+export const startNode = async (
+  databaseUrl: string,
+  options: AppOptions = {},
+): Promise<Switchboard & { url: string }> => {
+  const node = createSwitchboard({
+    databaseUrl,
+    log: createLog(process.env.TEST_LOG === '1' ? 'debug' : 'silent'),
+    config: {
+      databaseUrl,
+      dataDir: '/nonexistent',
+      host: '127.0.0.1',
+      port: 0,
+      publicUrl: null,
+      adminToken: ADMIN_TOKEN,
+      metricsToken: null,
+      logLevel: 'silent',
+    },
+    ...options,
+  })
+  const { url } = await node.start()
+  return { ...node, url }
+}
+
+/** A node for this test file, stopped and its database dropped after the last test. */
+export const startApp = async (options: AppOptions = {}): Promise<App> => {
+  const database = await cloneDatabase()
+  const node = await startNode(database.url, options)
+  afterAll(async () => {
+    await node.stop()
+    await database.drop()
+  })
+  const { operator } = node.services
+
+  const vend: App['vend'] = async (verbs, queues, more = {}) => {
+    const { endpoint, token } = await operator.vend({
+      name: more.name ?? verbs.join('+'),
+      queues,
+      verbs,
+    })
+    return { endpoint, token, caller: { kind: 'endpoint', endpoint } }
+  }
+
+  return {
+    ...node,
+    databaseUrl: database.url,
+    sql: (text, values = []) =>
+      withClient(database.url, async (client) => (await client.query(text, values)).rows),
+    vend,
+    line: async (name, policy) => {
+      await operator.putQueue({ name, ...(policy && { policy }) })
+      return { client: await vend(['send'], [name]), agent: await vend(['work'], [name]) }
+    },
+  }
+}
