@@ -79,8 +79,6 @@ export const up = async (knex: Knex): Promise<void> => {
       lease_expires_at timestamptz,
       last_heartbeat_at timestamptz(3),
       progress_at timestamptz(3),
-      interrupted_at timestamptz,
-      interrupt_held_until timestamptz,
       due_at timestamptz,
       next_retry_at timestamptz,
       -- Announced by the ready hook once the todo comes due; null when it was announced at once.
@@ -99,8 +97,6 @@ export const up = async (knex: Knex): Promise<void> => {
         state <> 'claimed' or (owner is not null and lease_expires_at is not null and fence > 0)),
       constraint only_open_states_have_an_owner check (
         owner is null or state in ('claimed', 'input-required', 'auth-required')),
-      constraint interrupted_has_its_moment check (
-        (interrupted_at is not null) = (state in ('input-required', 'auth-required'))),
       constraint pending_has_a_due_time check ((due_at is not null) = (state = 'pending')),
       constraint only_failed_waits_for_a_retry check (next_retry_at is null or state = 'failed'),
       constraint finished_means_finished_at check (
@@ -119,10 +115,8 @@ export const up = async (knex: Knex): Promise<void> => {
         when 'pending' then due_at when 'failed' then next_retry_at
         when 'claimed' then lease_expires_at end), id)
       where state in ('pending', 'claimed') or (state = 'failed' and next_retry_at is not null);
-    -- The reaper's two predicates, and the bell of retries and delayed releases.
+    -- The reaper's predicate, and the bell of retries and delayed releases.
     create index todos_lease on todos (lease_expires_at) where state = 'claimed';
-    create index todos_interrupt on todos (interrupted_at)
-      where state in ('input-required', 'auth-required');
     create index todos_come_due on todos ((coalesce(next_retry_at, due_at)))
       where ready_reason is not null;
     -- ListTasks of one client; the same for operators; one conversation.
@@ -213,6 +207,3 @@ export const up = async (knex: Knex): Promise<void> => {
   `)
 }
 
-export const down = async (): Promise<void> => {
-  throw new Error('migrations go forward only')
-}

@@ -19,12 +19,14 @@ import { AGENT_METHODS } from './protocol/agent/methods.ts'
 import type { Services } from './protocol/method.ts'
 import { OPERATOR_METHODS } from './protocol/operator/methods.ts'
 import { createAgentService } from './service/agent.ts'
+import { createBatches } from './service/batches.ts'
 import { createClientService, createDeliver } from './service/client.ts'
 import { createDirectory, type Directory } from './service/directory.ts'
 import { createGauges } from './service/gauges.ts'
 import { createLine } from './service/line.ts'
 import { createOperatorService } from './service/operator.ts'
 import { createReadiness } from './service/readiness.ts'
+import { createRevocation } from './service/revocation.ts'
 import { createSweep, type Sweep } from './service/sweep.ts'
 import { createWatch } from './service/watch.ts'
 import { type Database, openDatabase } from './store/database.ts'
@@ -110,13 +112,15 @@ const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => 
   const line = createLine({ database, wake, pollMs })
   const watch = createWatch({ database, wake, pollMs })
   const deliver = createDeliver({ database })
+  const batches = createBatches({ database, log })
+  const revocation = createRevocation({ database, batches, metrics })
   const services: Services = {
     client: createClientService({ database, directory, metrics }, deliver),
     agent: createAgentService({ database, directory, line, wake, metrics, pollMs }),
-    operator: createOperatorService({ database, metrics, deliver }),
+    operator: createOperatorService({ database, directory, metrics, deliver, revocation }),
     watch,
   }
-  const sweep = createSweep({ database, directory, metrics, log })
+  const sweep = createSweep({ database, directory, batches, revocation, metrics, log })
   const workers = createWorkers({
     sweep,
     log,
@@ -169,7 +173,12 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
     publicUrl,
     version: VERSION,
     readQueue: directory.queue,
-    ready: createReadiness({ database, wake, databaseUrl: options.databaseUrl, stopping: stopping.signal }),
+    ready: createReadiness({
+      database,
+      wake,
+      databaseUrl: options.databaseUrl,
+      stopping: stopping.signal,
+    }),
     metrics: createGauges({ database, line, metrics }),
     agentTable: AGENT_METHODS,
     operatorTable: OPERATOR_METHODS,

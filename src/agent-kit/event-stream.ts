@@ -80,7 +80,11 @@ async function* readOnce(
   onOpen: () => void,
 ): AsyncGenerator<StreamedEvent> {
   const controller = new AbortController()
-  const abort = () => controller.abort()
+  let cancel = () => {}
+  const abort = () => {
+    controller.abort()
+    cancel()
+  }
   if (signal.aborted) abort()
   signal.addEventListener('abort', abort, { once: true })
   const silence = setTimeout(abort, SILENCE_MS)
@@ -98,10 +102,16 @@ async function* readOnce(
       },
       maxBufferSize: MAX_EVENT_CHARACTERS,
     })
+    const reader = response.body.getReader()
+    // Once Node's fetch has answered, its signal is lost to the garbage collector (seen in 20.20):
+    // the connection then stayed open for ever. Cancelling the reader always ends it.
+    cancel = () => void reader.cancel().catch(() => {})
     const decoder = new TextDecoder()
-    for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) break
       silence.refresh()
-      parser.feed(decoder.decode(chunk, { stream: true }))
+      parser.feed(decoder.decode(value, { stream: true }))
       for (const event of arrived.splice(0)) {
         yield toStreamed(event)
         if (event.id !== undefined) position.id = event.id
@@ -113,7 +123,7 @@ async function* readOnce(
   } finally {
     clearTimeout(silence)
     signal.removeEventListener('abort', abort)
-    controller.abort()
+    abort()
   }
 }
 
@@ -122,7 +132,7 @@ const open = async (
   token: string,
   lastEventId: string | undefined,
   signal: AbortSignal,
-): Promise<Response> => {
+): Promise<Response & { body: ReadableStream<Uint8Array> }> => {
   const response = await fetch(url, {
     headers: {
       accept: 'text/event-stream',
@@ -133,7 +143,9 @@ const open = async (
     redirect: 'error',
   })
   const type = response.headers.get('content-type') ?? ''
-  if (response.ok && type.startsWith('text/event-stream') && response.body !== null) return response
+  if (response.ok && type.startsWith('text/event-stream') && response.body !== null) {
+    return response as Response & { body: ReadableStream<Uint8Array> }
+  }
   throw refusalOf(response, await response.text())
 }
 

@@ -71,6 +71,12 @@ export const METRICS = {
     help: 'Sweeps of the background that threw',
     labels: ['sweep'],
   },
+  sweepRows: {
+    type: 'counter',
+    name: 'switchboard_sweep_rows_total',
+    help: 'Todos moved by the sweeps of the background',
+    labels: ['sweep'],
+  },
   workerRestarts: {
     type: 'counter',
     name: 'switchboard_worker_restarts_total',

@@ -10,6 +10,7 @@ import { addDev } from './commands/dev.ts'
 import { addList } from './commands/list.ts'
 import { addMigrate } from './commands/migrate.ts'
 import { addQueue } from './commands/queue.ts'
+import { addRetry } from './commands/retry.ts'
 import { addRevoke } from './commands/revoke.ts'
 import { addSend } from './commands/send.ts'
 import { addServe } from './commands/serve.ts'
@@ -17,6 +18,7 @@ import { addSettings } from './commands/settings.ts'
 import { addShow } from './commands/show.ts'
 import { addVend } from './commands/vend.ts'
 import { addWatch } from './commands/watch.ts'
+import { addWhy } from './commands/why.ts'
 import { failureOf } from './exit.ts'
 import { endSilentlyWithoutReader, note } from './output.ts'
 import { createProgram } from './program.ts'
@@ -35,6 +37,8 @@ const COMMANDS = [
   addWatch,
   addAnswer,
   addCancel,
+  addRetry,
+  addWhy,
 ]
 
 endSilentlyWithoutReader()

@@ -74,6 +74,7 @@ export type Condition =
   | 'holder'
   | 'attended'
   | 'parked'
+  | 'sameQuestion'
   | 'unfinished'
   | 'leaseLapsed'
   | 'interruptExpired'
@@ -179,7 +180,7 @@ export const VERBS = {
   resume: {
     by: 'client',
     from: interrupted,
-    when: ['attended'],
+    when: ['attended', 'sameQuestion'],
     to: 'claimed',
     lease: 'renew',
     attempt: 'keep',
@@ -188,7 +189,7 @@ export const VERBS = {
   answer: {
     by: 'client',
     from: interrupted,
-    when: ['parked'],
+    when: ['parked', 'sameQuestion'],
     to: 'pending',
     lease: 'clear',
     attempt: 'released',

@@ -82,6 +82,24 @@ export interface StoredMessage {
   seq: number
   message: Message
   receivedAt: Date
+  /** The seq of the question it answered; null for any other message. */
+  answers: number | null
+  /** It answered a request for authorisation: not to be shown to anyone but sender and holder. */
+  secret: boolean
+}
+
+/** What became of a message to a live todo, as its sender may read it. */
+export interface Receipt {
+  messageId: string
+  /** The message's place in the todo's order. */
+  seq: number
+  /**
+   * `resumed`: it answered the question and the holder goes on. `requeued`: it answered a parked
+   * question. `inbox`: it is owed to the holder, or to the next one. `repeated`: it was there.
+   */
+  outcome: 'resumed' | 'requeued' | 'inbox' | 'repeated'
+  /** The seq of the question it answered. */
+  answers: number | null
 }
 
 export interface Attempt {

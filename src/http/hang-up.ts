@@ -6,7 +6,7 @@
 import type { ServerResponse } from 'node:http'
 
 /** Why the signal of a call fired. */
-export type Gone = 'hung_up' | 'stopping'
+type Gone = 'hung_up' | 'stopping'
 
 /**
  * A signal that fires with reason `hung_up` when the response closes unfinished and with

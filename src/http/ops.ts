@@ -8,7 +8,7 @@ import { SERVED_VERSIONS } from '../protocol/versions.ts'
 import type { Queue, ReadQueue } from '../service/contract.ts'
 import { bearerToken, challengeFor, isSameToken } from './auth.ts'
 
-export interface Readiness {
+interface Readiness {
   ok: boolean
   /** Why not, one line each. */
   reasons: readonly string[]

@@ -14,7 +14,7 @@ import { requestIdOf } from './request-id.ts'
 import { type StreamOptions, type StreamOutcome, writeStream } from './sse.ts'
 
 /** What a call is made of, once its caller is known. */
-export type CallFacts = Pick<Call, 'caller' | 'signal' | 'lastEventId' | 'requestId'>
+type CallFacts = Pick<Call, 'caller' | 'signal' | 'lastEventId' | 'requestId'>
 
 export interface RpcRouteParts<C extends Call> {
   rpc: Rpc<C>

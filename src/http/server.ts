@@ -17,7 +17,7 @@ import { requestId, requestIdOf } from './request-id.ts'
 import { type RpcRouteParts, rpcRoute } from './rpc-route.ts'
 import type { StreamOptions, StreamOutcome } from './sse.ts'
 
-export type Surface = 'a2a' | 'agent' | 'operator'
+type Surface = 'a2a' | 'agent' | 'operator'
 
 /** Told of what happens, for metrics. */
 export interface HttpObserver {

@@ -10,7 +10,7 @@ import type { Queue } from '../service/contract.ts'
 import type { QueueCall } from './method.ts'
 
 /** `own`: everything with the tasks one has sent. `answering`: read any task and reply to it. */
-export type Use = 'own' | 'answering'
+type Use = 'own' | 'answering'
 
 const NO_OPERATORS = 'The admin token does not open /a2a; use the token of a vended endpoint'
 
@@ -18,7 +18,7 @@ const NO_OPERATORS = 'The admin token does not open /a2a; use the token of a ven
  * The todos that `caller` may touch on `queue` (its name) for this use. Refuses: forbidden.
  * An endpoint with both verbs answers as widely as its `answer` allows.
  */
-export const scopeOn = (caller: Caller, queue: string, use: Use): Scope => {
+const scopeOn = (caller: Caller, queue: string, use: Use): Scope => {
   if (caller.kind === 'operator') throw new Refusal('forbidden', {}, NO_OPERATORS)
   if (use === 'answering' && may(caller, 'answer', queue)) {
     return { kind: 'queues', queues: [queue] }

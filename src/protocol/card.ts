@@ -48,7 +48,7 @@ const pick = (from: object, members: readonly string[]): JsonObject =>
 const fromSkill = (skill: JsonObject): JsonObject => ({ tags: [], ...pick(skill, SKILL_MEMBERS) })
 
 /** The URL of a queue's JSON-RPC interface. With its slash: clients resolve the card against it. */
-export const interfaceUrl = (publicUrl: string, queue: string): string =>
+const interfaceUrl = (publicUrl: string, queue: string): string =>
   `${publicUrl.replace(/\/+$/, '')}/a2a/${encodeURIComponent(queue)}/`
 
 /** Media types that some skill of the agent takes; null where the card declares none. */

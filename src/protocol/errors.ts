@@ -97,7 +97,7 @@ export interface RpcError {
 }
 
 /** A problem in one surface's words. `status` is the HTTP status of a JSON-RPC answer. */
-export interface ErrorAnswer {
+interface ErrorAnswer {
   status: number
   error: RpcError
   retryAfterSeconds?: number

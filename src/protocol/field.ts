@@ -46,15 +46,15 @@ export const messageFrom = (role: Message['role']) =>
  * The params of both `todos.list`. A filter is what equals it: any text may be asked for. As
  * wherever every member may be left out, so may the params.
  */
-export const todoQuery = z
-  .strictObject({
-    queue: text.exactOptional(),
-    state: z.enum(STATE_NAMES).exactOptional(),
-    contextId: text.exactOptional(),
-    pageSize: z.int().min(1).max(100).default(50),
-    pageToken: text.exactOptional(),
-  })
-  .prefault({})
+export const todoQueryMembers = {
+  queue: text.exactOptional(),
+  state: z.enum(STATE_NAMES).exactOptional(),
+  contextId: text.exactOptional(),
+  pageSize: z.int().min(1).max(100).default(50),
+  pageToken: text.exactOptional(),
+}
+
+export const todoQuery = z.strictObject(todoQueryMembers).prefault({})
 
 /** An empty page token is what the last page gives, and asks for the first. */
 export const toFilter = (query: z.output<typeof todoQuery>): TodoFilter => ({

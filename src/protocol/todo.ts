@@ -12,10 +12,11 @@ export const fromTimeOrNull = (time: Date | null): string | null =>
   time === null ? null : fromTime(time)
 
 /** An inbox message that the holder has not acknowledged; any message where seqs matter. */
-export const fromStored = ({ seq, message, receivedAt }: StoredMessage) => ({
+export const fromStored = ({ seq, message, receivedAt, answers }: StoredMessage) => ({
   seq,
   message,
   receivedAt: fromTime(receivedAt),
+  ...(answers !== null && { answers }),
 })
 
 /** Everything said so far, oldest first, and what it began with. */

@@ -38,7 +38,7 @@ export interface StreamFrame {
 }
 
 /** Which rows serve a request, and how they word their errors. */
-export interface Served<C extends Call> {
+interface Served<C extends Call> {
   table: MethodTable<C>
   wording: Wording
 }

@@ -8,11 +8,7 @@ import { randomUUID } from 'node:crypto'
 import type { Metrics } from '../base/metrics.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
 import type { Verb } from '../domain/lifecycle.ts'
-import {
-  INTERRUPT_MAX_WAIT_DEFAULT_SECONDS,
-  interruptTtlSeconds,
-  retryDelaySeconds,
-} from '../domain/policy.ts'
+import { retryDelaySeconds } from '../domain/policy.ts'
 import { type Caller, type Endpoint, endpointWith, type Scope } from '../domain/scope.ts'
 import type { Artifact, Message, StoredMessage, Todo } from '../domain/todo.ts'
 import { checkArtifact } from '../store/artifacts.ts'
@@ -21,7 +17,9 @@ import type { Database, Session } from '../store/database.ts'
 import { listTodos, readAttempts, readOwed, readView } from '../store/todos.ts'
 import { type Change, type Moved, transitionOne } from '../store/transition.ts'
 import type { Wake } from '../store/wake.ts'
+import { checkSchema } from './answer-schema.ts'
 import type { AgentService, Claim, ClaimedTodo, Held } from './contract.ts'
+import { deadlineOf, longestWaitSeconds } from './deadline.ts'
 import type { Directory } from './directory.ts'
 import { bounded, excerpt } from './excerpt.ts'
 import type { Line } from './line.ts'
@@ -222,24 +220,12 @@ export const createAgentService = (parts: AgentParts): AgentService => {
         error.detail.state?.endsWith('-required')
       if (!interrupted) throw error
       const endpoint = endpointWith(caller, 'work')
-      const hold = Math.min(holdSeconds ?? endpoint.defaultLeaseSeconds, await longestWaitSeconds())
-      return (await move('hold', held, caller, { holdSeconds: hold })).todo
+      const change = {
+        holdSeconds: holdSeconds ?? endpoint.defaultLeaseSeconds,
+        maxWaitSeconds: longestWaitSeconds(await directory.settings()),
+      }
+      return (await move('hold', held, caller, change)).todo
     }
-  }
-
-  const longestWaitSeconds = async (): Promise<number> => {
-    const value = Number((await directory.settings()).get('interrupt_max_wait_seconds'))
-    return Number.isSafeInteger(value) && value > 0 ? value : INTERRUPT_MAX_WAIT_DEFAULT_SECONDS
-  }
-
-  const deadlineOf = async (todo: Todo, endpoint: Endpoint): Promise<Date | null> => {
-    const queue = await directory.queue(todo.queue)
-    const own = endpoint.interruptTtlSeconds ?? queue?.policy.interruptTtlSeconds
-    const setting = (await directory.settings()).get('interrupt_lease_ttl_seconds') ?? null
-    const seconds = own ?? interruptTtlSeconds(setting).seconds
-    return seconds === null || todo.interruptedAt === null
-      ? null
-      : new Date(todo.interruptedAt.getTime() + seconds * 1000)
   }
 
   return {
@@ -265,14 +251,15 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     artifact: async ({ artifact, append, lastChunk, ...held }, caller) =>
       (await addArtifact(database, held, caller, artifact, append, lastChunk)).todo,
     interrupt: async ({ state, message, hold, schema, ...held }, caller) => {
-      if (schema) throw new Refusal('unsupported', {}, 'answer schemas are not supported yet')
+      if (schema) checkSchema(schema)
       const { todo } = await move('interrupt', held, caller, {
         asked: state,
         park: !hold,
+        ...(schema && { schema }),
         message: agentMessage(message, held.id),
         detail: { text: excerpt(message) },
       })
-      return { todo, deadline: await deadlineOf(todo, endpointWith(caller, 'work')) }
+      return { todo, deadline: await deadlineOf(directory, todo, endpointWith(caller, 'work')) }
     },
     acknowledge: async ({ through, ...held }, caller) =>
       (await move('acknowledge', held, caller, { through })).todo,

@@ -6,13 +6,14 @@
 import { randomUUID } from 'node:crypto'
 import type { Metrics } from '../base/metrics.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
-import { settled } from '../domain/lifecycle.ts'
+import { phaseOf, settled } from '../domain/lifecycle.ts'
 import { DEFAULT_POLICY } from '../domain/policy.ts'
 import { type Caller, EVERYTHING, may, type Scope } from '../domain/scope.ts'
-import type { Message, Todo, TodoView } from '../domain/todo.ts'
+import type { Message, Receipt, StoredMessage, Todo, TodoView } from '../domain/todo.ts'
 import type { Database } from '../store/database.ts'
-import { addTodo, findMessage, listTodos, readView } from '../store/todos.ts'
-import { type Change, type Moved, transitionOne, tryTransition } from '../store/transition.ts'
+import { addTodo, listTodos, readAnswerSchema, readView } from '../store/todos.ts'
+import { type Change, transitionOne, tryTransition } from '../store/transition.ts'
+import { checkAnswer } from './answer-schema.ts'
 import type { ClientService, Send, Sent } from './contract.ts'
 import type { Directory } from './directory.ts'
 import { excerpt } from './excerpt.ts'
@@ -29,13 +30,17 @@ export type Deliver = (
   message: Message,
   scope: Scope,
   senderId: string | null,
-) => Promise<{ view: TodoView; after: number }>
+) => Promise<Required<Sent>>
 
-/** Verbs that take a client's message, in the order they are tried. */
-const TAKES_MESSAGE = ['resume', 'answer', 'message'] as const
+/** Verbs that take a client's message, in the order they are tried, and what each makes of it. */
+const TAKES_MESSAGE = [
+  ['resume', 'resumed'],
+  ['answer', 'requeued'],
+  ['message', 'inbox'],
+] as const
 
 /** Read, try, read again: between the two a todo may move, but not for ever. */
-const TRIES = 5
+const TRIES = 10
 
 export const createDeliver =
   ({ database }: { database: Database }): Deliver =>
@@ -47,37 +52,60 @@ export const createDeliver =
       if (sent.contextId !== undefined && sent.contextId !== todo.contextId) {
         throw invalid('message.contextId', 'is not the context of this task')
       }
-      const known = await findMessage(database, id, sent.messageId)
-      if (known !== null) return { view, after: settledSince(todo, known) }
+      const known = view.messages.find(({ message }) => message.messageId === sent.messageId)
+      if (known) return repeated(view, known)
       if (todo.finishedAt) throw new Refusal('finished', { id, state: todo.state })
 
-      const moved = await deliverTo(database, todo, sent, senderId)
-      if (moved) {
+      const question = await checkedAgainst(database, todo, sent)
+      const taken = await deliverTo(database, todo, sent, senderId, question)
+      if (taken) {
         const now = await readView(database, id, EVERYTHING)
-        return { view: now ?? { ...view, todo: moved.todo }, after: moved.todo.seq }
+        return { ...taken, view: now ?? { ...view, todo: taken.todo } }
       }
       if (tried >= TRIES) throw new Refusal('wrong_state', { id, state: todo.state })
     }
   }
 
 /** A repeated message waits for what its first sending waits for: a status later than itself. */
-const settledSince = (todo: Todo, seq: number): number =>
-  settled(todo) && todo.statusSeq > seq ? 0 : seq
+const repeated = (view: TodoView, { seq, message, answers }: StoredMessage): Required<Sent> => ({
+  view,
+  after: settled(view.todo) && view.todo.statusSeq > seq ? 0 : seq,
+  receipt: { messageId: message.messageId, seq, outcome: 'repeated', answers },
+})
+
+/** The question this answer was checked against; undefined where none is open. */
+const checkedAgainst = async (
+  database: Database,
+  todo: Todo,
+  sent: Message,
+): Promise<number | undefined> => {
+  if (phaseOf(todo) !== 'interrupted') return undefined
+  const schema = await readAnswerSchema(database, todo.id, todo.statusSeq)
+  if (schema) checkAnswer(schema, sent)
+  return todo.statusSeq
+}
 
 const deliverTo = async (
   database: Database,
   todo: Todo,
   sent: Message,
   senderId: string | null,
-): Promise<Moved | null> => {
+  question: number | undefined,
+): Promise<{ todo: Todo; after: number; receipt: Receipt } | null> => {
   const change: Change = {
     message: { ...sent, taskId: todo.id, contextId: todo.contextId },
     ...(senderId !== null && { endpoint: senderId }),
+    ...(question !== undefined && { question }),
   }
   try {
-    for (const verb of TAKES_MESSAGE) {
+    for (const [verb, outcome] of TAKES_MESSAGE) {
+      // What was read as a question is answered or read again, never put into the inbox instead.
+      if ((question !== undefined) !== (verb !== 'message')) continue
       const moved = await tryTransition(database, verb, todo.id, change)
-      if (moved) return moved
+      if (!moved) continue
+      const { seq } = moved.todo
+      const receipt = { messageId: sent.messageId, seq, outcome, answers: question ?? null }
+      return { todo: moved.todo, after: seq, receipt }
     }
   } catch (error) {
     // Sent twice at the same moment: the other one is in; the next look finds it.
@@ -117,7 +145,9 @@ export const createClientService = (
     return {
       view: {
         todo,
-        messages: [{ seq: 1, message: whole, receivedAt: todo.createdAt }],
+        messages: [
+          { seq: 1, message: whole, receivedAt: todo.createdAt, answers: null, secret: false },
+        ],
         artifacts: [],
         metadata: metadata ?? null,
         result: null,

@@ -14,12 +14,14 @@ import type {
   FeedEvent,
   JsonObject,
   Message,
+  Receipt,
   StoredMessage,
   Todo,
   TodoFilter,
   TodoPage,
   TodoView,
 } from '../domain/todo.ts'
+import type { Why } from '../domain/why.ts'
 
 export type { Queue, QueueCard }
 
@@ -38,6 +40,8 @@ export interface Sent {
   view: TodoView
   /** Wait for a settled state written after this event; 0 if the todo was settled at once. */
   after: number
+  /** What became of a message to a live todo; absent for a new one. */
+  receipt?: Receipt
 }
 
 export interface ClientService {
@@ -162,7 +166,15 @@ export interface OperatorService {
     caller: Caller,
   ): Promise<{ view: TodoView; attempts: Attempt[]; events: Event[] }>
   send(send: { queue: string; message: Message; priority?: number }): Promise<TodoView>
-  answer(id: string, message: Message, caller: Caller): Promise<TodoView>
+  answer(
+    id: string,
+    message: Message,
+    caller: Caller,
+  ): Promise<{ view: TodoView; receipt: Receipt }>
+  /** A new todo with the message of a dead letter. Refuses: wrong_state, duplicate. */
+  retry(id: string): Promise<TodoView>
+  /** What this todo waits for, since when, until when, and what would move it. */
+  why(id: string, caller: Caller): Promise<Why>
   cancel(id: string): Promise<TodoView>
 }
 

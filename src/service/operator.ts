@@ -5,13 +5,16 @@
 import { randomUUID } from 'node:crypto'
 import type { Metrics } from '../base/metrics.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
+import { phaseOf } from '../domain/lifecycle.ts'
 import { DEFAULT_POLICY, LEASE, type QueuePolicy } from '../domain/policy.ts'
 import type { QueueCard } from '../domain/queue.ts'
 import { EVERYTHING, watchScope } from '../domain/scope.ts'
-import type { Event } from '../domain/todo.ts'
-import type { Database } from '../store/database.ts'
+import type { Event, Todo, TodoView } from '../domain/todo.ts'
+import { whyOf } from '../domain/why.ts'
+import { type Database, isUniqueViolation } from '../store/database.ts'
 import {
   addEndpoint,
+  countClaimers,
   newToken,
   readEndpoints,
   revokeEndpoint,
@@ -24,13 +27,17 @@ import { readSettings, writeSetting } from '../store/settings.ts'
 import { addTodo, listTodos, readAttempts, readView } from '../store/todos.ts'
 import { cancelTodo, type Deliver } from './client.ts'
 import type { OperatorService } from './contract.ts'
+import { deadlineOf } from './deadline.ts'
+import type { Directory } from './directory.ts'
 import { excerpt } from './excerpt.ts'
-import { cancelAllOf, settleRevoked } from './revocation.ts'
+import type { Revocation } from './revocation.ts'
 
 export interface OperatorParts {
   database: Database
   metrics: Metrics
   deliver: Deliver
+  revocation: Revocation
+  directory: Directory
 }
 
 /** What may be set while everything runs, and what a value must be. */
@@ -66,7 +73,7 @@ const BLANK_CARD: Omit<QueueCard, 'name'> = {
 }
 
 export const createOperatorService = (parts: OperatorParts): OperatorService => {
-  const { database, metrics, deliver } = parts
+  const { database, directory, metrics, deliver, revocation } = parts
 
   const knownSetting = (key: string): (typeof SETTINGS)[string] => {
     const setting = SETTINGS[key]
@@ -81,6 +88,39 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     const known = new Set((await readQueues(database)).map(({ name }) => name))
     const unknown = queues.filter((queue) => !known.has(queue))
     if (unknown.length > 0) throw invalid('queues', `there is no queue ${unknown.join(', ')}`)
+  }
+
+  const view = async (todo: Todo): Promise<TodoView> => {
+    const found = await readView(database, todo.id, EVERYTHING)
+    if (!found) throw new Refusal('not_found')
+    return found
+  }
+
+  /** A new todo with the first message, the sender and the settings of one that is dead. */
+  const again = async ({ todo, messages, metadata }: TodoView): Promise<Todo> => {
+    const first = messages[0]
+    if (!first) throw new Refusal('not_found')
+    const id = randomUUID()
+    try {
+      const added = await addTodo(database, {
+        id,
+        queue: todo.queue,
+        contextId: todo.contextId,
+        clientId: todo.clientId,
+        priority: todo.priority,
+        maxAttempts: todo.maxAttempts,
+        message: { ...first.message, taskId: id },
+        ...(metadata && { metadata }),
+        detail: { text: excerpt(first.message) },
+        retryOf: todo.id,
+      })
+      if (!added) throw new Refusal('not_found', {}, `there is no queue ${todo.queue} any more`)
+      metrics.todosSent.inc({ queue: todo.queue })
+      return added
+    } catch (error) {
+      if (!isUniqueViolation(error, 'todo_retried_once')) throw error
+      throw new Refusal('duplicate', { id: todo.id }, 'This todo was retried before')
+    }
   }
 
   return {
@@ -123,8 +163,8 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     revoke: async (id, cancelTasks) => {
       const endpoint = await revokeEndpoint(database, id)
       if (!endpoint) throw new Refusal('not_found')
-      await settleRevoked(database, metrics, endpoint)
-      if (cancelTasks) await cancelAllOf(database, metrics, id, endpoint.queues)
+      await revocation.settle(id)
+      if (cancelTasks) await revocation.cancelAllOf(endpoint)
       return endpoint
     },
     rotate: async (id) => {
@@ -190,7 +230,33 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     },
     answer: async (id, message, caller) => {
       const sender = caller.kind === 'endpoint' ? caller.endpoint.id : null
-      return (await deliver(id, message, watchScope(caller, 'answer'), sender)).view
+      return deliver(id, message, watchScope(caller, 'answer'), sender)
+    },
+    retry: async (id) => {
+      const dead = await readView(database, id, EVERYTHING)
+      if (!dead) throw new Refusal('not_found')
+      const { state, finishedAt } = dead.todo
+      if (state !== 'failed' || !finishedAt) throw new Refusal('wrong_state', { id, state })
+      return view(await again(dead))
+    },
+    why: async (id, caller) => {
+      const found = await readView(database, id, watchScope(caller), false)
+      if (!found) throw new Refusal('not_found')
+      const { todo, result } = found
+      const [[latest], endpoints] = await Promise.all([
+        readAttempts(database, id, 1),
+        readEndpoints(database),
+      ])
+      const asker = endpoints.find((endpoint) => endpoint.id === latest?.endpointId) ?? null
+      const question = found.messages.find(({ seq }) => seq === todo.statusSeq)?.message
+      return whyOf({
+        todo,
+        holder: latest?.claimant ?? asker?.name ?? null,
+        question: phaseOf(todo) === 'interrupted' && question ? excerpt(question) : null,
+        deadline: await deadlineOf(directory, todo, asker),
+        claimers: await countClaimers(database, todo.queue),
+        error: typeof result?.error === 'string' ? result.error : null,
+      })
     },
     cancel: (id) => cancelTodo(database, metrics, id, EVERYTHING),
   }

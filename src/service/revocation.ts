@@ -1,70 +1,79 @@
 /**
- * What becomes of a revoked endpoint's work. What it holds, interrupted todos too, goes back to the
- * queue where another live endpoint may claim it, and is dead-lettered where nobody could. Its own
- * sent tasks go on, unless the operator asks to cancel them.
+ * What becomes of a revoked or expired endpoint's work. What it holds, interrupted todos too, goes
+ * back to the queue where another live endpoint may claim it, and is dead-lettered where nobody
+ * could: requeued, it would park for good. Its own sent tasks go on, unless the operator asks to
+ * cancel them.
  */
 import type { Metrics } from '../base/metrics.ts'
 import { Refusal } from '../domain/errors.ts'
 import { STATE_NAMES, STATES } from '../domain/lifecycle.ts'
-import { type Endpoint, EVERYTHING, type Scope } from '../domain/scope.ts'
+import { type Endpoint, EVERYTHING } from '../domain/scope.ts'
 import type { Database } from '../store/database.ts'
-import { readQueuesServed } from '../store/endpoints.ts'
+import { readDeadHolders, readQueuesServed, revokeExpired } from '../store/endpoints.ts'
 import { listTodos } from '../store/todos.ts'
-import { transitionDue } from '../store/transition.ts'
+import type { Moved } from '../store/transition.ts'
+import type { Batches } from './batches.ts'
 import { cancelTodo } from './client.ts'
 
-const BATCH = 200
-
-export const settleRevoked = async (
-  database: Database,
-  metrics: Metrics,
-  endpoint: Endpoint,
-): Promise<void> => {
-  const served = await readQueuesServed(database, endpoint.queues)
-  const stranded = endpoint.queues.filter((queue) => !served.includes(queue))
-  for (const [verb, queues] of [
-    ['revoke', served],
-    ['strand', stranded],
-  ] as const) {
-    if (queues.length === 0) continue
-    for (let moved = BATCH; moved === BATCH; ) {
-      const settled = await transitionDue(database, verb, BATCH, {
-        endpoint: endpoint.id,
-        queues,
-        cause: 'endpoint_revoked',
-      })
-      for (const { todo } of settled) {
-        metrics.attemptsEnded.inc({ queue: todo.queue, outcome: 'revoked' })
-        if (todo.finishedAt) metrics.todosFinished.inc({ queue: todo.queue, state: todo.state })
-      }
-      moved = settled.length
-    }
-  }
+export interface RevocationParts {
+  database: Database
+  batches: Batches
+  metrics: Metrics
 }
 
+export interface Revocation {
+  /** Settles what this endpoint holds; how many todos. */
+  settle(endpointId: string): Promise<number>
+  /** Revokes what has expired, and settles what any revoked endpoint still holds. */
+  settleDead(): Promise<number>
+  /** Cancels every live todo this endpoint sent. One that ends meanwhile is left as it ended. */
+  cancelAllOf(client: Endpoint): Promise<void>
+}
+
+const PAGE = 200
 const LIVE = STATE_NAMES.filter((state) => STATES[state] !== 'ended' || state === 'failed')
 
-/** Cancels every live todo this endpoint sent. One that ends meanwhile is left as it ended. */
-export const cancelAllOf = async (
-  database: Database,
-  metrics: Metrics,
-  clientId: string,
-  queues: readonly string[],
-): Promise<void> => {
-  for (const queue of queues) {
-    const scope: Scope = { kind: 'client', clientId, queue }
-    for (let left = true; left; ) {
-      const { todos } = await listTodos(
-        database,
-        { states: LIVE, retrying: 'only', pageSize: BATCH, includeArtifacts: false },
-        scope,
-      )
-      for (const { todo } of todos) {
-        await cancelTodo(database, metrics, todo.id, EVERYTHING).catch((error: unknown) => {
-          if (!(error instanceof Refusal)) throw error
-        })
+export const createRevocation = ({ database, batches, metrics }: RevocationParts): Revocation => {
+  const countEnded = ({ todo }: Moved): void => {
+    metrics.attemptsEnded.inc({ queue: todo.queue, outcome: 'revoked' })
+    if (todo.finishedAt) metrics.todosFinished.inc({ queue: todo.queue, state: todo.state })
+  }
+
+  const settle = async (endpointId: string): Promise<number> => {
+    const held = await readDeadHolders(database, endpointId)
+    const queues = held.map(({ queue }) => queue)
+    const served = await readQueuesServed(database, queues)
+    const change = { endpoint: endpointId, cause: 'endpoint_revoked' }
+    const stranded = queues.filter((queue) => !served.includes(queue))
+    const requeued = await batches('revoke', { ...change, queues: served }, countEnded)
+    return requeued + (await batches('strand', { ...change, queues: stranded }, countEnded))
+  }
+
+  return {
+    settle,
+    settleDead: async () => {
+      await revokeExpired(database)
+      const holders = new Set((await readDeadHolders(database, null)).map(({ owner }) => owner))
+      let total = 0
+      for (const owner of holders) total += await settle(owner)
+      return total
+    },
+    cancelAllOf: async ({ id: clientId, queues }) => {
+      for (const queue of queues) {
+        for (let full = true; full; ) {
+          const { todos } = await listTodos(
+            database,
+            { states: LIVE, retrying: 'only', pageSize: PAGE, includeArtifacts: false },
+            { kind: 'client', clientId, queue },
+          )
+          for (const { todo } of todos) {
+            await cancelTodo(database, metrics, todo.id, EVERYTHING).catch((error: unknown) => {
+              if (!(error instanceof Refusal)) throw error
+            })
+          }
+          full = todos.length === PAGE
+        }
       }
-      left = todos.length === BATCH
-    }
+    },
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Everything that frees a todo without being asked: lapsed leases, interrupts past their deadline,
- * retries that have come due. One tick runs them in this order, in bounded batches, on every node;
- * rows are shared out by `skip locked`. Counts what it took back and logs one line when it did.
+ * Everything that frees a todo without being asked: work of revoked and expired endpoints, lapsed
+ * leases, interrupts past their deadline, retries that have come due. Every node runs every sweep;
+ * rows are shared out by `skip locked`. What was taken back is counted, and logged in one line.
  *
  * Source: ADR-0046, Mechanics.
  */
@@ -10,18 +10,22 @@ import type { Metrics } from '../base/metrics.ts'
 import { interruptTtlSeconds } from '../domain/policy.ts'
 import type { Database } from '../store/database.ts'
 import { placeEvents } from '../store/events.ts'
-import { type Moved, transitionDue } from '../store/transition.ts'
+import type { Moved } from '../store/transition.ts'
+import type { Batches } from './batches.ts'
 import type { Directory } from './directory.ts'
+import type { Revocation } from './revocation.ts'
 
 export interface SweepParts {
   database: Database
   directory: Directory
+  batches: Batches
+  revocation: Revocation
   metrics: Metrics
   log: Log
 }
 
 export interface Sweep {
-  /** Lapsed leases and overdue interrupts; how many it took back. */
+  /** Lapsed leases and overdue interrupts, after the work of dead endpoints; how many of the two. */
   reap(): Promise<number>
   /** Announces todos whose retry or delay is over; how many. */
   comeDue(): Promise<number>
@@ -29,27 +33,25 @@ export interface Sweep {
   place(): Promise<'all' | 'more' | 'not our turn'>
 }
 
-const BATCH = 200
 const PLACE_BATCH = 1000
 
-export const createSweep = ({ database, directory, metrics, log }: SweepParts): Sweep => {
-  const inBatches = async (
-    sweep: () => Promise<Moved[]>,
-    each: (moved: Moved) => void = () => {},
-  ): Promise<number> => {
-    let total = 0
-    for (;;) {
-      const moved = await sweep()
-      moved.forEach(each)
-      total += moved.length
-      if (moved.length < BATCH) return total
-    }
-  }
+export const createSweep = (parts: SweepParts): Sweep => {
+  const { database, directory, batches, revocation, metrics, log } = parts
 
   const countReaped = ({ todo }: Moved): void => {
     metrics.todoLeasesExpired.inc({ queue: todo.queue })
     metrics.attemptsEnded.inc({ queue: todo.queue, outcome: 'reaped' })
     if (todo.finishedAt) metrics.todosFinished.inc({ queue: todo.queue, state: todo.state })
+  }
+
+  const countReclaimed = (moved: Moved): void => {
+    countReaped(moved)
+    metrics.interruptLeasesReclaimed.inc({ queue: moved.todo.queue })
+  }
+
+  const counted = (sweep: string, rows: number): number => {
+    metrics.sweepRows.inc({ sweep }, rows)
+    return rows
   }
 
   let complainedOf: string | null = null
@@ -68,26 +70,19 @@ export const createSweep = ({ database, directory, metrics, log }: SweepParts): 
 
   return {
     reap: async () => {
-      let count = await inBatches(
-        () => transitionDue(database, 'reapLease', BATCH, { cause: 'lease_expired' }),
-        countReaped,
+      // First, so that no sweep requeues into a queue that only a dead endpoint could claim.
+      counted('revoked', await revocation.settleDead())
+      const leases = await batches('reapLease', { cause: 'lease_expired' }, countReaped)
+      const interrupts = await batches(
+        'reapInterrupt',
+        { ttlSeconds: await interruptTtl(), cause: 'interrupt_expired' },
+        countReclaimed,
       )
-      const ttlSeconds = await interruptTtl()
-      count += await inBatches(
-        () =>
-          transitionDue(database, 'reapInterrupt', BATCH, {
-            ttlSeconds,
-            cause: 'interrupt_expired',
-          }),
-        (moved) => {
-          countReaped(moved)
-          metrics.interruptLeasesReclaimed.inc({ queue: moved.todo.queue })
-        },
-      )
+      const count = counted('lease', leases) + counted('interrupt', interrupts)
       if (count > 0) log.info({ count }, 'reaped expired leases')
       return count
     },
-    comeDue: () => inBatches(() => transitionDue(database, 'comeDue', BATCH)),
+    comeDue: async () => counted('come_due', await batches('comeDue')),
     place: async () => {
       const placed = await placeEvents(database, PLACE_BATCH)
       if (placed === null) return 'not our turn'

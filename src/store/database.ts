@@ -89,10 +89,16 @@ const again = (error: unknown): boolean =>
 const isTimeout = (error: unknown): boolean =>
   error instanceof pg.DatabaseError && (error.code === '57014' || error.code === '55P03')
 
-const asRefusal = (error: unknown): unknown =>
-  isAway(error) || isTimeout(error)
+/** An id is any text to a caller; one that is no uuid names nothing that could be there. */
+const isNoId = (error: unknown): boolean =>
+  error instanceof pg.DatabaseError && error.code === '22P02' && error.routine === 'string_to_uuid'
+
+const asRefusal = (error: unknown): unknown => {
+  if (isNoId(error)) return new Refusal('not_found')
+  return isAway(error) || isTimeout(error)
     ? Object.assign(new Refusal('unavailable', { retryAfterSeconds: 1 }), { cause: error })
     : error
+}
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 

@@ -1,7 +1,9 @@
 /** Endpoints: vended credentials. The token is random, shown once, and kept as its SHA-256. */
 import { createHash, randomBytes } from 'node:crypto'
+import { OPEN_STATES } from '../domain/lifecycle.ts'
 import type { Endpoint, EndpointVerb } from '../domain/scope.ts'
 import { type Session, type Statement, statement } from './database.ts'
+import { inStates } from './lease.ts'
 
 interface EndpointRow {
   id: string
@@ -170,3 +172,39 @@ export const readQueuesServed = async (
   session: Session,
   queues: readonly string[],
 ): Promise<string[]> => (await session.run(served, { queues })).map(({ queue }) => queue)
+
+const claimers = statement<{ count: number }>(
+  'queue_claimers',
+  `select count(*)::int as count from endpoints e where :queue = any(e.queues)
+    and 'work' = any(e.verbs) and e.revoked_at is null
+    and (e.expires_at is null or e.expires_at > now())`,
+)
+
+/** How many live endpoints may claim from this queue. */
+export const countClaimers = async (session: Session, queue: string): Promise<number> =>
+  (await session.run(claimers, { queue }))[0]?.count ?? 0
+
+const expire = statement<{ id: string }>(
+  'endpoints_expire',
+  `update endpoints set revoked_at = now()
+  where revoked_at is null and expires_at <= now() returning id`,
+)
+
+/** An endpoint past its expiry is revoked: from here on the two are the same. */
+export const revokeExpired = async (session: Session): Promise<void> => {
+  const expired = await session.run(expire, {})
+  if (expired.length > 0) session.ring([{ topic: 'endpoints', count: 1 }])
+}
+
+const deadHolders = statement<{ owner: string; queue: string }>(
+  'endpoints_dead_holders',
+  `select distinct t.owner, t.queue from todos t join endpoints e on e.id = t.owner
+  where ${inStates(OPEN_STATES)}
+    and e.revoked_at is not null and (:endpoint::uuid is null or t.owner = :endpoint::uuid)`,
+)
+
+/** Revoked endpoints that still hold todos, and in which queues; of one endpoint, or all. */
+export const readDeadHolders = (
+  session: Session,
+  endpointId: string | null,
+): Promise<{ owner: string; queue: string }[]> => session.run(deadHolders, { endpoint: endpointId })

@@ -6,9 +6,29 @@
  * State names are literals of the lifecycle, not parameters: under a generic plan PostgreSQL does
  * not see that `state = any($1)` implies a partial index.
  */
-import { type Condition, rule, type State, type Verb } from '../domain/lifecycle.ts'
+import {
+  type Condition,
+  HELD_STATES,
+  INTERRUPT_STATES,
+  rule,
+  type State,
+  type Verb,
+} from '../domain/lifecycle.ts'
 
 const list = (states: readonly State[]): string => states.map((state) => `'${state}'`).join(', ')
+
+/**
+ * A todo in one of these states. Held and interrupted ones have an index each, which PostgreSQL
+ * combines only when they are named apart.
+ */
+export const inStates = (states: readonly State[]): string => {
+  const held = states.filter((state) => HELD_STATES.includes(state))
+  const rest = states.filter((state) => !HELD_STATES.includes(state))
+  const apart = rest.length > 0 && rest.every((state) => INTERRUPT_STATES.includes(state))
+  return held.length > 0 && apart
+    ? `(t.state in (${list(held)}) or t.state in (${list(rest)}))`
+    : `t.state in (${list(states)})`
+}
 
 /** When a todo comes free. The second half of the index todos_claim; both must read alike. */
 const FREE_AT = `(case t.state when 'pending' then t.due_at when 'failed' then t.next_retry_at
@@ -39,6 +59,8 @@ const CONDITIONS: Readonly<Record<Condition, string>> = {
   holder: 't.owner = :endpoint::uuid and t.fence = :fence::bigint',
   attended: 't.owner is not null',
   parked: 't.owner is null',
+  // The answer was checked against this very question; null where there was nothing to check.
+  sameQuestion: 't.status_seq = coalesce(:question::int, t.status_seq)',
   unfinished: 't.finished_at is null',
   // Spelled with the column as well, so that it is a probe of todos_lease.
   leaseLapsed: `${FREE} and t.lease_expires_at <= now()`,
@@ -48,7 +70,8 @@ const CONDITIONS: Readonly<Record<Condition, string>> = {
       :ttl_seconds::double precision, (select min(interrupt_ttl_seconds) from endpoints),
       (select min((policy->>'interruptTtlSeconds')::int) from queues))))
     and t.interrupted_at <= now() - make_interval(secs => coalesce(
-      (select e.interrupt_ttl_seconds from endpoints e where e.id = t.owner),
+      (select e.interrupt_ttl_seconds from attempts a join endpoints e on e.id = a.endpoint_id
+        where a.todo_id = t.id and a.seq = t.attempts_total),
       (select (q.policy->>'interruptTtlSeconds')::int from queues q where q.name = t.queue),
       :ttl_seconds::double precision))
     and (t.interrupt_held_until is null or t.interrupt_held_until <= now())`,
@@ -60,7 +83,7 @@ const CONDITIONS: Readonly<Record<Condition, string>> = {
 /** May `verb` move this row? State and conditions, as the row is when it is locked. */
 export const allows = (verb: Verb): string => {
   const { from, when } = rule(verb)
-  return [`t.state in (${list(from)})`, ...when.map((name) => CONDITIONS[name])].join('\n    and ')
+  return [inStates(from), ...when.map((name) => CONDITIONS[name])].join('\n    and ')
 }
 
 /** That todo, if `verb` may move it and the caller may see it. Waits for its lock. */
@@ -72,12 +95,18 @@ const ORDER: Partial<Record<Verb, string>> = {
   reapLease: 't.lease_expires_at', // todos_lease
   reapInterrupt: 't.interrupted_at', // todos_interrupt
   comeDue: COME_DUE_AT, // todos_come_due
-  revoke: 't.id', // todos_lease and todos_interrupt
-  strand: 't.id',
 }
 
-export const due = (verb: Verb): string =>
-  `where ${allows(verb)} order by ${ORDER[verb]} limit :limit::int for update of t skip locked`
+const inOrder = (verb: Verb): string => (ORDER[verb] ? `order by ${ORDER[verb]}` : '')
+
+export const due = (verb: Verb): string => `where ${allows(verb)}
+    and t.id <> all(coalesce(:except::uuid[], '{}'))
+  ${inOrder(verb)} limit :limit::int for update of t skip locked`
+
+/** The ids of the same rows, without touching them. */
+export const dueIds = (verb: Verb): string => `select t.id from todos t where ${allows(verb)}
+    and t.id <> all(coalesce(:except::uuid[], '{}'))
+  ${inOrder(verb)} limit :limit::int`
 
 /**
  * The claim: up to `:limit` todos of `:queues`, queue by queue as they are named, each in

@@ -6,14 +6,22 @@
 import knexFactory, { type Knex } from 'knex'
 import pg from 'pg'
 import * as schema from '../../migrations/0001_schema.ts'
+import * as interruptDeadline from '../../migrations/0002_interrupt_deadline.ts'
 
 interface Migration {
   name: string
   up: (knex: Knex) => Promise<void>
-  down: (knex: Knex) => Promise<void>
+  down: () => Promise<void>
 }
 
-const MIGRATIONS: readonly Migration[] = [{ name: '0001_schema', ...schema }]
+const down = async (): Promise<void> => {
+  throw new Error('migrations go forward only')
+}
+
+const MIGRATIONS: readonly Migration[] = [
+  { name: '0001_schema', ...schema, down },
+  { name: '0002_interrupt_deadline', ...interruptDeadline, down },
+]
 
 /** The database was migrated by a newer switchboard than this one. */
 export class SchemaTooNew extends Error {

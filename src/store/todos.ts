@@ -90,7 +90,15 @@ interface MessageJson {
   seq: number
   message: Message
   received_at: string
+  answers: number | null
+  secret: boolean
 }
+
+/** As {@link MessageJson}. */
+const messageJson = (alias: string): string => `json_build_object('seq', ${alias}.seq,
+    'message', ${alias}.message, 'received_at', ${alias}.received_at,
+    'answers', ${alias}.answers, 'secret', ${alias}.secret)`
+
 interface ChunkJson {
   append: boolean
   artifact: Artifact
@@ -103,8 +111,7 @@ export interface DocumentsRow {
   direct: boolean | null
 }
 
-const messagesOf = (todo: string): string => `(select json_agg(json_build_object(
-    'seq', s.seq, 'message', s.message, 'received_at', s.received_at) order by s.seq)
+const messagesOf = (todo: string): string => `(select json_agg(${messageJson('s')} order by s.seq)
   from messages s where s.todo_id = ${todo}.id)`
 
 const artifactsOf = (todo: string): string => `(select json_agg(json_build_object(
@@ -130,10 +137,12 @@ const assemble = (chunks: readonly ChunkJson[]): Artifact[] => {
   return [...whole.values()]
 }
 
-const toStored = ({ seq, message, received_at }: MessageJson): StoredMessage => ({
-  seq,
-  message,
-  receivedAt: new Date(received_at),
+const toStored = (row: MessageJson): StoredMessage => ({
+  seq: row.seq,
+  message: row.message,
+  receivedAt: new Date(row.received_at),
+  answers: row.answers,
+  secret: row.secret,
 })
 
 /** A todo's documents; without `artifacts` they were not asked for. */
@@ -196,23 +205,22 @@ export const readSettled = async (
   return rows.map((row) => toView(row, true))
 }
 
-const messageStatement = statement<{ seq: number }>(
-  'message_find',
-  'select seq from messages where todo_id = :id::uuid and message_id = :message_id',
+const schemaStatement = statement<{ schema: JsonObject | null }>(
+  'question_schema',
+  'select schema from messages where todo_id = :id::uuid and seq = :seq::int',
 )
 
-/** The place of a message this todo already has, or null. */
-export const findMessage = async (
+/** What the answer to this question must look like; null where anything goes. */
+export const readAnswerSchema = async (
   session: Session,
   id: string,
-  messageId: string,
-): Promise<number | null> =>
-  (await session.run(messageStatement, { id, message_id: messageId }))[0]?.seq ?? null
+  question: number,
+): Promise<JsonObject | null> =>
+  (await session.run(schemaStatement, { id, seq: question }))[0]?.schema ?? null
 
 const owedStatement: Statement<{ messages: MessageJson[] | null }> = statement(
   'messages_owed',
-  `select json_agg(json_build_object('seq', m.seq, 'message', m.message,
-    'received_at', m.received_at) order by m.seq) as messages
+  `select json_agg(${messageJson('m')} order by m.seq) as messages
   from todos t join messages m on m.todo_id = t.id and m.owed and m.seq > t.acknowledged_seq
     and m.seq > :after::int
   where t.id = :id::uuid`,

@@ -26,7 +26,7 @@ import {
   type Statement,
   statement,
 } from './database.ts'
-import { due, FREE, NEXT, one, READ_NOW } from './lease.ts'
+import { due, dueIds, FREE, NEXT, one, READ_NOW } from './lease.ts'
 import { scopeSql, scopeValues } from './scope.ts'
 import { TODO_COLUMNS, type TodoRow, toTodo } from './todo-row.ts'
 
@@ -52,6 +52,11 @@ export interface Change {
   dueSeconds?: number
   result?: JsonObject
   direct?: boolean
+  maxWaitSeconds?: number
+  /** Interrupt: what the data part of the answer must look like. */
+  schema?: JsonObject
+  /** Resume, answer: the seq of the question that was read when the answer was checked. */
+  question?: number
   /** Messages up to this seq are handled. */
   through?: number
   /** Revoke: the queues it is settled for. */
@@ -108,7 +113,9 @@ const assignments = (verb: Verb): Record<string, string> => {
     }),
     ...(verb === 'comeDue' && { ready_reason: 'null' }),
     ...(verb === 'hold' && {
-      interrupt_held_until: 'now() + make_interval(secs => :hold_seconds::double precision)',
+      // However often it is extended, a wait is never longer than the operator allows.
+      interrupt_held_until: `least(now() + make_interval(secs => :hold_seconds::double precision),
+        t.interrupted_at + make_interval(secs => :max_wait_seconds::double precision))`,
     }),
     ...((verb === 'heartbeat' || verb === 'hold' || attempt === 'open') && {
       last_heartbeat_at: 'p.at',
@@ -193,12 +200,18 @@ closed as (
   returning a.todo_id)`
 }
 
+/** How many attempts of one todo are kept; a todo that is handed back for ever has no more. */
+const ATTEMPTS_KEPT = 100
+
 /** Waits for `closed`, or the index attempt_one_open would fire. */
 const opening = `,
 opened as (
   insert into attempts (todo_id, seq, attempt, endpoint_id, claimant, claimed_at)
   select m.id, m.attempts_total, m.attempt, m.owner, m.claimant, m.updated_at from moved m
-  where (select count(*) from closed) >= 0)`
+  where (select count(*) from closed) >= 0),
+forgotten as (
+  delete from attempts a using moved m where m.attempts_total > ${ATTEMPTS_KEPT}
+    and a.todo_id = m.id and a.seq <= m.attempts_total - ${ATTEMPTS_KEPT})`
 
 const CARRIES_MESSAGE: readonly Verb[] = [
   'say',
@@ -211,15 +224,20 @@ const CARRIES_MESSAGE: readonly Verb[] = [
   'reject',
 ]
 
-const saying = (verb: Verb): string =>
-  CARRIES_MESSAGE.includes(verb)
-    ? `,
+const saying = (verb: Verb): string => {
+  if (!CARRIES_MESSAGE.includes(verb)) return ''
+  const isClient = rule(verb).by === 'client'
+  const answers = verb === 'resume' || verb === 'answer'
+  return `,
 said as (
-  insert into messages (todo_id, seq, message_id, role, owed, sender, message, received_at)
-  select m.id, m.seq, :message_id, '${rule(verb).by === 'client' ? 'user' : 'agent'}',
-    ${rule(verb).by === 'client'}, :endpoint::uuid, :message::json, m.updated_at
+  insert into messages (todo_id, seq, message_id, role, owed, sender, message, received_at,
+    answers, secret, schema)
+  select m.id, m.seq, :message_id, '${isClient ? 'user' : 'agent'}', ${isClient}, :endpoint::uuid,
+    :message::json, m.updated_at, ${answers ? 'm.former_status_seq' : 'null'},
+    ${answers ? `m.from_state = 'auth-required'` : 'false'},
+    ${verb === 'interrupt' ? ':schema::json' : 'null'}
   from moved m where :message::json is not null)`
-    : ''
+}
 
 const making = `,
 made as (
@@ -332,15 +350,12 @@ const oneStatements = Object.fromEntries(
   VERB_NAMES.map((verb) => [verb, compile(verb, sentence(verb, one(verb)))]),
 ) as Record<Verb, Statement<MovedRow>>
 
-type SweepVerb = 'reapLease' | 'reapInterrupt' | 'comeDue' | 'revoke' | 'strand'
+const SWEEP_VERBS = ['reapLease', 'reapInterrupt', 'comeDue', 'revoke', 'strand'] as const
+export type SweepVerb = (typeof SWEEP_VERBS)[number]
 
-const sweepStatements: Record<SweepVerb, Statement<MovedRow>> = {
-  reapLease: compile('reapLease', sentence('reapLease', due('reapLease'))),
-  reapInterrupt: compile('reapInterrupt', sentence('reapInterrupt', due('reapInterrupt'))),
-  comeDue: compile('comeDue', sentence('comeDue', due('comeDue'))),
-  revoke: compile('revoke', sentence('revoke', due('revoke'))),
-  strand: compile('strand', sentence('strand', due('strand'))),
-}
+const sweepStatements = Object.fromEntries(
+  SWEEP_VERBS.map((verb) => [verb, compile(verb, sentence(verb, due(verb)))]),
+) as Record<SweepVerb, Statement<MovedRow>>
 
 /** The claim, with what the claimant needs to begin read in the same round trip. */
 export const claimStatement = <Extra>(extra: string): Statement<MovedRow & Extra> =>
@@ -367,6 +382,9 @@ const parameters = (change: Change): Record<string, unknown> => ({
   due_seconds: change.dueSeconds,
   result: change.result && JSON.stringify(change.result),
   direct: change.direct,
+  max_wait_seconds: change.maxWaitSeconds,
+  schema: change.schema && JSON.stringify(change.schema),
+  question: change.question,
   through: change.through,
   ttl_seconds: change.ttlSeconds,
   queues: change.queues,
@@ -432,14 +450,35 @@ export const tryTransition = async (
   }
 }
 
-/** Moves up to `limit` todos whose time has come; those another process works on are skipped. */
+/** What a sweep leaves alone: rows that failed before. */
+export interface Due {
+  limit: number
+  except?: readonly string[]
+}
+
+/** Moves todos whose time has come; those another process works on are skipped. */
 export const transitionDue = (
   session: Session,
   verb: SweepVerb,
-  limit: number,
+  { limit, except }: Due,
   change: Change = {},
 ): Promise<Moved[]> =>
-  transition(session, verb, sweepStatements[verb], { ...parameters(change), limit })
+  transition(session, verb, sweepStatements[verb], { ...parameters(change), limit, except })
+
+const dueStatements = Object.fromEntries(
+  SWEEP_VERBS.map((verb) => [verb, statement<{ id: string }>(`due_${verb}`, dueIds(verb))]),
+) as Record<SweepVerb, Statement<{ id: string }>>
+
+/** The ids of todos that {@link transitionDue} would move. */
+export const readDue = async (
+  session: Session,
+  verb: SweepVerb,
+  { limit, except }: Due,
+  change: Change = {},
+): Promise<string[]> =>
+  (await session.run(dueStatements[verb], { ...parameters(change), limit, except })).map(
+    ({ id }) => id,
+  )
 
 /** Claims up to `limit` todos of `queues` with a statement of {@link claimStatement}. */
 export const transitionClaim = async <Extra>(

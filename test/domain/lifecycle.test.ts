@@ -5,9 +5,9 @@ import {
   ENDED_STATES,
   phaseOf,
   rule,
-  type State,
   STATE_NAMES,
   STATES,
+  type State,
   settled,
   VERB_NAMES,
   VERBS,
@@ -41,7 +41,8 @@ test('every state that is not an end can be left for an end, by somebody present
   for (const state of STATE_NAMES.filter((name) => STATES[name] !== 'ended')) {
     const out = VERB_NAMES.filter((verb) => rule(verb).from.includes(state))
     expect(out).toContain('cancel')
-    if (STATES[state] !== 'waiting') expect(out.some((verb) => rule(verb).by === 'server')).toBe(true)
+    if (STATES[state] !== 'waiting')
+      expect(out.some((verb) => rule(verb).by === 'server')).toBe(true)
   }
 })
 

@@ -7,7 +7,8 @@ test('the wait of an interrupt is parsed and bounded as ADR-0046 says', () => {
   expect(seconds(null)).toEqual({ seconds: 86_400, parsed: true })
   expect(seconds('3600')).toEqual({ seconds: 3600, parsed: true })
   expect(seconds(' 90 ')).toEqual({ seconds: 90, parsed: true })
-  for (const off of ['0', '-1', '-86400']) expect(seconds(off)).toEqual({ seconds: null, parsed: true })
+  for (const off of ['0', '-1', '-86400'])
+    expect(seconds(off)).toEqual({ seconds: null, parsed: true })
   for (const low of ['1', '59', '60']) expect(seconds(low)).toEqual({ seconds: 60, parsed: true })
   for (const bad of ['', 'a day', '1.5', '1e3', '0x10', '99999999999999999999']) {
     expect(seconds(bad)).toEqual({ seconds: 86_400, parsed: false })
@@ -22,14 +23,19 @@ test('a retry waits longer each time, never past its cap, and within its jitter'
     jitter: fc.double({ min: 0, max: 1, noNaN: true }),
   })
   fc.assert(
-    fc.property(backoff, fc.integer({ min: 1, max: 50 }), fc.double({ min: 0, max: 1, noNaN: true }), (policy, attempt, chance) => {
-      const plain = retryDelaySeconds({ ...policy, jitter: 0 }, attempt, chance)
-      const next = retryDelaySeconds({ ...policy, jitter: 0 }, attempt + 1, chance)
-      const delay = retryDelaySeconds(policy, attempt, chance)
-      expect(plain).toBeLessThanOrEqual(policy.maxSeconds)
-      expect(next).toBeGreaterThanOrEqual(plain)
-      expect(delay).toBeGreaterThanOrEqual(plain * (1 - policy.jitter) - 1e-9)
-      expect(delay).toBeLessThanOrEqual(plain * (1 + policy.jitter) + 1e-9)
-    }),
+    fc.property(
+      backoff,
+      fc.integer({ min: 1, max: 50 }),
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      (policy, attempt, chance) => {
+        const plain = retryDelaySeconds({ ...policy, jitter: 0 }, attempt, chance)
+        const next = retryDelaySeconds({ ...policy, jitter: 0 }, attempt + 1, chance)
+        const delay = retryDelaySeconds(policy, attempt, chance)
+        expect(plain).toBeLessThanOrEqual(policy.maxSeconds)
+        expect(next).toBeGreaterThanOrEqual(plain)
+        expect(delay).toBeGreaterThanOrEqual(plain * (1 - policy.jitter) - 1e-9)
+        expect(delay).toBeLessThanOrEqual(plain * (1 + policy.jitter) + 1e-9)
+      },
+    ),
   )
 })

@@ -10,7 +10,9 @@ const worker = agentClient(app.url, agent.token)
 const agentMessage = (text: string) => ({ parts: [{ text }] })
 
 test('a task is sent, claimed, asked about, answered and completed, and everybody sees each step', async () => {
-  const board = await openStream(`${app.url}/board/events?after=0&queue=desk`, { token: ADMIN_TOKEN })
+  const board = await openStream(`${app.url}/board/events?after=0&queue=desk`, {
+    token: ADMIN_TOKEN,
+  })
   const sent = a2a.send('a table, please')
   const todo = await worker.claim()
   expect(todo.message.parts).toEqual([{ text: 'a table, please' }])
@@ -72,14 +74,9 @@ test('a task is sent, claimed, asked about, answered and completed, and everybod
 
   const seen = await board.until(({ json }) => json.to === 'done')
   board.close()
-  expect(seen.map(({ event, json }) => (event === 'ready' ? `ready ${json.reason}` : json.verb))).toEqual([
-    'send',
-    'ready created',
-    'claim',
-    'interrupt',
-    'resume',
-    'complete',
-  ])
+  expect(
+    seen.map(({ event, json }) => (event === 'ready' ? `ready ${json.reason}` : json.verb)),
+  ).toEqual(['send', 'ready created', 'claim', 'interrupt', 'resume', 'complete'])
 })
 
 test('a blocking send returns on one node when the agent finished on another', async () => {

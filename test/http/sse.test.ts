@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { hangUpSignal } from '../../src/http/hang-up.ts'
 import {
   encodeFrame,
@@ -164,6 +164,21 @@ describe('a stream', () => {
     const { url, outcome } = await serve(impatient, { onError: () => ({ data: 'never' }) })
     expect(await (await fetch(url)).text()).toBe('id: 1\ndata: 1\n\n')
     expect(await outcome).toBe('too_slow')
+  })
+
+  test('does not begin once the server has stopped, and leaves no timer', async () => {
+    const made = vi.spyOn(globalThis, 'setInterval')
+    const cleared = vi.spyOn(globalThis, 'clearInterval')
+    async function* deaf(): AsyncGenerator<Frame> {
+      await new Promise(() => undefined)
+      yield { data: 1 }
+    }
+    const { url, outcome } = await serve(deaf, { pingMs: 12_345 }, AbortSignal.abort())
+    expect(await (await fetch(url)).text()).toBe('')
+    expect(await outcome).toBe('ended')
+    const ping = made.mock.calls.findIndex(([, ms]) => ms === 12_345)
+    expect(cleared).toHaveBeenCalledWith(made.mock.results[ping]?.value)
+    vi.restoreAllMocks()
   })
 
   test('ends when the server stops, whatever its source does', async () => {

@@ -39,7 +39,13 @@ const ASKED: Message = { messageId: 'm1', role: 'ROLE_USER', parts: [{ text: 'Dr
 /** Its messages have the seqs 1, 3, 5 and so on. */
 export const aView = (given: Partial<Todo> = {}, messages: Message[] = [ASKED]): TodoView => ({
   todo: aTodo(given),
-  messages: messages.map((message, i) => ({ seq: 2 * i + 1, message, receivedAt: AT })),
+  messages: messages.map((message, i) => ({
+    seq: 2 * i + 1,
+    message,
+    receivedAt: AT,
+    answers: null,
+    secret: false,
+  })),
   metadata: null,
   result: null,
   direct: false,

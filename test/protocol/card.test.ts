@@ -28,6 +28,14 @@ describe('the agent card', () => {
     })
   })
 
+  test('declares what the operator switched off or on', () => {
+    const capabilities = { streaming: false, extendedAgentCard: true }
+    expect(agentCard(queue({ capabilities }), where).capabilities).toEqual({
+      ...capabilities,
+      pushNotifications: false,
+    })
+  })
+
   test('keeps its extension to itself', () => {
     const text = JSON.stringify(agentCard(queue({ extended: { name: 'secret' } }), where))
     expect(text).not.toContain('secret')

@@ -162,6 +162,13 @@ describe('one request', () => {
     expect(answer).toMatchObject({ kind: 'json', body: { id: 1, ...code(-32009) } })
   })
 
+  test('with text that no store can keep is refused by any method, naming where', async () => {
+    const { json } = create('api')
+    expect(await json(request('nothing', { a: ['b\u0000'] }))).toMatchObject({
+      error: { code: -32602, data: { violations: [{ field: 'a[0]' }] } },
+    })
+  })
+
   test('whose depth is a bomb is refused', async () => {
     const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`
     const body = `{"jsonrpc":"2.0","id":1,"method":"echo","params":{"text":${deep}}}`

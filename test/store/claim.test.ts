@@ -51,7 +51,10 @@ test('todos are claimed by priority, then by due time', async () => {
   const order = (await claim(['prio'], 10)).map(({ view }) => view.todo.id)
   expect(order).toHaveLength(4)
   expect(new Set(order)).toEqual(new Set([first, third, second, late]))
-  const [one, two] = [await add({ queue: 'prio', priority: 2 }), await add({ queue: 'prio', priority: 0 })]
+  const [one, two] = [
+    await add({ queue: 'prio', priority: 2 }),
+    await add({ queue: 'prio', priority: 0 }),
+  ]
   expect((await claim(['prio'], 1))[0]?.view.todo.id).toBe(two)
   expect((await claim(['prio'], 1))[0]?.view.todo.id).toBe(one)
 })
@@ -116,7 +119,7 @@ test('a lapsed lease at the attempt cap is not claimed again: the reaper ends it
   await claim(['q'], 1)
   await database.query('update todos set lease_expires_at = now() where id = $1', [id])
   expect(await claim(['q'], 10)).toEqual([])
-  const moved = await transitionDue(database, 'reapLease', 10)
+  const moved = await transitionDue(database, 'reapLease', { limit: 10 })
   expect(moved.map(({ todo }) => [todo.id, todo.state])).toEqual([[id, 'failed']])
   const [row] = await database.query<{ result: unknown }>(
     'select result from details where todo_id = $1',

@@ -5,7 +5,7 @@
 import { expect, test } from 'vitest'
 import { EVERYTHING } from '../../src/domain/scope.ts'
 import { readClaimed } from '../../src/store/claim.ts'
-import { tryTransition, transitionOne } from '../../src/store/transition.ts'
+import { transitionOne, tryTransition } from '../../src/store/transition.ts'
 import { openStore } from '../support/store.ts'
 import { addWorker } from '../support/worker-endpoint.ts'
 

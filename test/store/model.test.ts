@@ -11,17 +11,17 @@ import {
   type Condition,
   OPEN_STATES,
   rule,
-  type State,
   STATE_NAMES,
+  type State,
   VERB_NAMES,
   type Verb,
 } from '../../src/domain/lifecycle.ts'
+import { DEFAULT_POLICY } from '../../src/domain/policy.ts'
 import { EVERYTHING } from '../../src/domain/scope.ts'
 import { openDatabase } from '../../src/store/database.ts'
 import { putQueue } from '../../src/store/queues.ts'
 import { addTodo } from '../../src/store/todos.ts'
 import { type Change, transitionOne } from '../../src/store/transition.ts'
-import { DEFAULT_POLICY } from '../../src/domain/policy.ts'
 import { cloneDatabase } from '../support/database.ts'
 
 const clone = await cloneDatabase()
@@ -100,6 +100,7 @@ const conditions: Record<Condition, (m: Model, step: Step) => boolean> = {
   holder: holds,
   attended: (m) => m.owner !== null,
   parked: (m) => m.owner === null,
+  sameQuestion: () => true,
   unfinished: (m) => !finished(m),
   leaseLapsed: (m) => m.lapsed,
   interruptExpired: (m) => m.expired,
@@ -115,7 +116,8 @@ const advance = (m: Model, step: Step): Model | null => {
   if (!from.includes(m.state) || !when.every((name) => conditions[name](m, step))) return null
   const next = { ...m }
   const capped = m.attempt >= MAX_ATTEMPTS
-  const landed = to === 'same' ? m.state : to === 'as asked' ? step.asked : atCap && capped ? atCap : to
+  const landed =
+    to === 'same' ? m.state : to === 'as asked' ? step.asked : atCap && capped ? atCap : to
   if (to !== 'same') {
     next.retryScheduled = verb === 'fail' && step.retry && !capped
     next.retryDue = false
@@ -129,7 +131,8 @@ const advance = (m: Model, step: Step): Model | null => {
     next.owner = AGENTS[step.agent]
     next.fence += 1
   }
-  if (lease === 'grant' || lease === 'extend' || lease === 'renew' || lease === 'clear') next.lapsed = false
+  if (lease === 'grant' || lease === 'extend' || lease === 'renew' || lease === 'clear')
+    next.lapsed = false
   if (lease === 'clear' || (verb === 'interrupt' && step.park)) next.owner = null
   if (verb === 'interrupt' && step.park) next.lapsed = false
   if (attempt === 'open') {
@@ -160,6 +163,7 @@ const apply = async (id: string, m: Model, step: Step): Promise<string | null> =
     asked: step.asked,
     park: step.park,
     holdSeconds: 60,
+    maxWaitSeconds: 604_800,
     message: message(by === 'client' ? 'ROLE_USER' : 'ROLE_AGENT'),
     artifact: { id: 'a', json: '{"artifactId":"a","parts":[]}', append: false, lastChunk: false },
     ttlSeconds: 86_400,

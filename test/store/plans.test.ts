@@ -5,6 +5,7 @@
 import { beforeAll, expect, test } from 'vitest'
 import { readClaimed } from '../../src/store/claim.ts'
 import type { Session, Statement, Values } from '../../src/store/database.ts'
+import { readDeadHolders } from '../../src/store/endpoints.ts'
 import { readEvents, readFeed } from '../../src/store/events.ts'
 import { listTodos, readView } from '../../src/store/todos.ts'
 import { transitionDue } from '../../src/store/transition.ts'
@@ -127,23 +128,46 @@ beforeAll(async () => {
 const change = { endpoint: SOMEBODY, leaseSeconds: 300, claimant: 'x' }
 
 test('a claim of one, and of a batch, probes the partial claim index', async () => {
-  for (const [queues, limit] of [[['q1'], 1], [['q1', 'q2'], 1], [['q1'], 50]] as const) {
-    expectIndexed(await plansOf((session) => readClaimed(session, queues, limit, change)), 'todos_claim')
+  for (const [queues, limit] of [
+    [['q1'], 1],
+    [['q1', 'q2'], 1],
+    [['q1'], 50],
+  ] as const) {
+    expectIndexed(
+      await plansOf((session) => readClaimed(session, queues, limit, change)),
+      'todos_claim',
+    )
   }
 })
 
 test('the reaper probes the partial index of leases', async () => {
-  expectIndexed(await plansOf((session) => transitionDue(session, 'reapLease', 200)), 'todos_lease')
+  expectIndexed(
+    await plansOf((session) => transitionDue(session, 'reapLease', { limit: 200 })),
+    'todos_lease',
+  )
 })
 
 test('the sweep of interrupts probes the partial index of interrupts', async () => {
   const sweep = (session: Session) =>
-    transitionDue(session, 'reapInterrupt', 200, { ttlSeconds: 86_400 })
+    transitionDue(session, 'reapInterrupt', { limit: 200 }, { ttlSeconds: 86_400 })
   expectIndexed(await plansOf(sweep), 'todos_interrupt')
 })
 
 test('the bell probes the partial index of what comes due', async () => {
-  expectIndexed(await plansOf((session) => transitionDue(session, 'comeDue', 200)), 'todos_come_due')
+  expectIndexed(
+    await plansOf((session) => transitionDue(session, 'comeDue', { limit: 200 })),
+    'todos_come_due',
+  )
+})
+
+test('settling a revoked endpoint reads the held and the interrupted todos, and no others', async () => {
+  const settle = (session: Session) =>
+    transitionDue(session, 'revoke', { limit: 200 }, { endpoint: SOMEBODY, queues: ['q1'] })
+  for (const use of [settle, (session: Session) => readDeadHolders(session, SOMEBODY)]) {
+    const plans = await plansOf(use)
+    expectIndexed(plans, 'todos_lease')
+    expectIndexed(plans, 'todos_interrupt')
+  }
 })
 
 test("a client's list reads its index in order", async () => {
@@ -155,7 +179,10 @@ test("a client's list reads its index in order", async () => {
 })
 
 test('a todo, its events and the feed are read by their keys', async () => {
-  expectIndexed(await plansOf((session) => readView(session, SOMEBODY, { kind: 'all' })), 'todos_pkey')
+  expectIndexed(
+    await plansOf((session) => readView(session, SOMEBODY, { kind: 'all' })),
+    'todos_pkey',
+  )
   const watched = [{ id: SOMEBODY, after: 3 }]
   expectIndexed(await plansOf((session) => readEvents(session, watched, 100)), 'events_pkey')
   expectIndexed(await plansOf((session) => readFeed(session, 10, 100)), 'events_position')

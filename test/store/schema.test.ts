@@ -7,10 +7,12 @@ import { openStore } from '../support/store.ts'
 const { database, add, url } = await openStore(2)
 
 const refused = async (id: string, set: string, constraint: string): Promise<void> => {
-  await expect(database.query(`update todos set ${set} where id = $1`, [id])).rejects.toMatchObject({
-    code: '23514',
-    constraint,
-  })
+  await expect(database.query(`update todos set ${set} where id = $1`, [id])).rejects.toMatchObject(
+    {
+      code: '23514',
+      constraint,
+    },
+  )
 }
 
 test("the database's own copy of the states is the lifecycle's", async () => {
@@ -82,7 +84,10 @@ test('starts that race migrate an empty database once', async () => {
       await client.query('create schema public')
     })
     const results = await Promise.all(Array.from({ length: 6 }, () => migrate(clone.url)))
-    expect(results.flatMap(({ applied }) => applied)).toEqual(['0001_schema'])
+    expect(results.flatMap(({ applied }) => applied)).toEqual([
+      '0001_schema',
+      '0002_interrupt_deadline',
+    ])
     expect(await pendingMigrations(clone.url)).toEqual([])
   } finally {
     await clone.drop()

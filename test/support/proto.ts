@@ -17,7 +17,7 @@ export interface ProtoField {
   oneof?: string
 }
 
-export interface ProtoMethod {
+interface ProtoMethod {
   request: string
   response: string
   streams?: true

@@ -7,6 +7,7 @@ import { partsText, type Todo, type TodoPage } from '../todo.ts'
 interface Options extends SharedOptions {
   queue?: string
   state?: string
+  dead?: boolean
   context?: string
   limit: number
   page?: string
@@ -16,6 +17,7 @@ export const addList = (program: Command): void => {
   clientCommand(program, 'list', 'list tasks, newest status first')
     .option('--queue <name>', 'only this queue')
     .option('--state <state>', 'only this state, such as pending or input-required')
+    .option('--dead', 'only dead letters')
     .option('--context <id>', 'only this conversation')
     .option('--limit <n>', 'at most so many', wholeNumber(1, 100), 50)
     .option('--page <token>', 'the page after, by the token that the page before gave')
@@ -25,6 +27,7 @@ export const addList = (program: Command): void => {
         pageSize: options.limit,
         ...(options.queue === undefined ? {} : { queue: options.queue }),
         ...(options.state === undefined ? {} : { state: options.state }),
+        ...(options.dead ? { dead: true } : {}),
         ...(options.context === undefined ? {} : { contextId: options.context }),
         ...(options.page === undefined ? {} : { pageToken: options.page }),
       })

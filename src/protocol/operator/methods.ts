@@ -5,11 +5,19 @@
  */
 import { Refusal } from '../../domain/errors.ts'
 import { watchScope } from '../../domain/scope.ts'
-import { todoQuery, toFilter } from '../field.ts'
 import { type Call, type MethodTable, unary } from '../method.ts'
-import { fromView } from '../todo.ts'
 import * as schema from './schema.ts'
-import { fromEndpoint, fromPage, fromQueue, fromShown, fromVended, toPut } from './translate.ts'
+import {
+  fromEndpoint,
+  fromPage,
+  fromQueue,
+  fromShown,
+  fromVended,
+  fromViewForOperators,
+  fromWhy,
+  toListFilter,
+  toPut,
+} from './translate.ts'
 
 const admin = ({ caller }: Call): void => {
   if (caller.kind !== 'operator') throw new Refusal('forbidden')
@@ -100,9 +108,9 @@ export const OPERATOR_METHODS: MethodTable = {
   ),
 
   'todos.list': unary(
-    todoQuery,
+    schema.todoList,
     async ({ services, caller }, query) =>
-      fromPage(await services.operator.list(toFilter(query), caller)),
+      fromPage(await services.operator.list(toListFilter(query), caller)),
     watch,
   ),
 
@@ -114,20 +122,34 @@ export const OPERATOR_METHODS: MethodTable = {
 
   'todos.send': unary(
     schema.send,
-    async ({ services }, send) => fromView(await services.operator.send(send)),
+    async ({ services }, send) => fromViewForOperators(await services.operator.send(send)),
     admin,
   ),
 
   'todos.answer': unary(
     schema.answer,
-    async ({ services, caller }, { id, message }) =>
-      fromView(await services.operator.answer(id, message, caller)),
+    async ({ services, caller }, { id, message }) => {
+      const { view, receipt } = await services.operator.answer(id, message, caller)
+      return { ...fromViewForOperators(view), receipt }
+    },
     answer,
+  ),
+
+  'todos.retry': unary(
+    schema.byId,
+    async ({ services }, { id }) => fromViewForOperators(await services.operator.retry(id)),
+    admin,
+  ),
+
+  'todos.why': unary(
+    schema.byId,
+    async ({ services, caller }, { id }) => fromWhy(await services.operator.why(id, caller)),
+    watch,
   ),
 
   'todos.cancel': unary(
     schema.byId,
-    async ({ services }, { id }) => fromView(await services.operator.cancel(id)),
+    async ({ services }, { id }) => fromViewForOperators(await services.operator.cancel(id)),
     admin,
   ),
 }

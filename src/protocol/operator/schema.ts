@@ -5,7 +5,7 @@
 import { z } from 'zod'
 import { LEASE } from '../../domain/policy.ts'
 import { ENDPOINT_VERBS } from '../../domain/scope.ts'
-import { interruptTtl, messageFrom, queueName, seconds } from '../field.ts'
+import { interruptTtl, messageFrom, queueName, seconds, todoQueryMembers } from '../field.ts'
 import { jsonObject, name, text } from '../part.ts'
 
 const message = messageFrom('ROLE_USER')
@@ -100,3 +100,11 @@ export const unsetSetting = z.strictObject({ key: name })
 export const send = z.strictObject({ queue: queueName, message })
 
 export const answer = z.strictObject({ id: name, message })
+
+export const todoList = z
+  .strictObject({
+    ...todoQueryMembers,
+    /** Dead letters only: failed, with no retry to come. */
+    dead: z.boolean().exactOptional(),
+  })
+  .prefault({})

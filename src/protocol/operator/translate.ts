@@ -4,10 +4,19 @@
  */
 import type { z } from 'zod'
 import type { Endpoint } from '../../domain/scope.ts'
-import type { Attempt, Event, TodoPage, TodoView } from '../../domain/todo.ts'
+import type {
+  Attempt,
+  Event,
+  StoredMessage,
+  TodoFilter,
+  TodoPage,
+  TodoView,
+} from '../../domain/todo.ts'
+import type { Why } from '../../domain/why.ts'
 import type { OperatorService, Queue } from '../../service/contract.ts'
+import { toFilter } from '../field.ts'
 import { fromAttempt, fromEvent, fromStored, fromTime, fromTimeOrNull, fromView } from '../todo.ts'
-import type { putQueue } from './schema.ts'
+import type { putQueue, todoList } from './schema.ts'
 
 type Put = Parameters<OperatorService['putQueue']>[0]
 
@@ -41,16 +50,41 @@ export const fromVended = ({ endpoint, token }: { endpoint: Endpoint; token: str
   token,
 })
 
+/** `dead`: ended failures only. */
+export const toListFilter = ({ dead, ...query }: z.output<typeof todoList>): TodoFilter => ({
+  ...toFilter(query),
+  ...(dead && { states: ['failed'], retrying: 'never' }),
+})
+
+const REDACTED = [{ text: '[an answer to a request for authorisation is not shown]' }]
+
+/** Who asked for a credential reads the answer; an operator has no need to. */
+const withoutSecrets = (message: StoredMessage): StoredMessage =>
+  message.secret ? { ...message, message: { ...message.message, parts: REDACTED } } : message
+
+const shownToOperators = (view: TodoView): TodoView => ({
+  ...view,
+  messages: view.messages.map(withoutSecrets),
+})
+
+export const fromViewForOperators = (view: TodoView) => fromView(shownToOperators(view))
+
+export const fromWhy = ({ why, since, until }: Why) => ({
+  why,
+  since: fromTime(since),
+  until: fromTimeOrNull(until),
+})
+
 export const fromPage = ({ todos, nextPageToken, totalSize }: TodoPage) => ({
-  todos: todos.map(fromView),
+  todos: todos.map(fromViewForOperators),
   nextPageToken,
   totalSize,
 })
 
 /** The whole record: `messages` is the history with the place each has among the events. */
 export const fromShown = (shown: { view: TodoView; attempts: Attempt[]; events: Event[] }) => ({
-  ...fromView(shown.view),
-  messages: shown.view.messages.map(fromStored),
+  ...fromViewForOperators(shown.view),
+  messages: shownToOperators(shown.view).messages.map(fromStored),
   attempts: shown.attempts.map(fromAttempt),
   events: shown.events.map(fromEvent),
 })

@@ -11,7 +11,16 @@ import { agentCard, extendedCard } from '../card.ts'
 import { type MethodTable, type QueueCall, type StreamItem, stream, unary } from '../method.ts'
 import { acceptSend, acceptStream } from './accept.ts'
 import { REQUESTS, type SendMessageRequest } from './schema.ts'
-import { fromEvent, fromPage, fromSent, fromTodo, hasEnded, toFilter, toSend } from './translate.ts'
+import {
+  fromEvent,
+  fromPage,
+  fromSent,
+  fromTodo,
+  hasEnded,
+  toFilter,
+  toSend,
+  withoutSecrets,
+} from './translate.ts'
 import { within } from './within.ts'
 
 export interface V1Options {
@@ -24,6 +33,12 @@ export interface V1Options {
 }
 
 const MAX_WAIT_MS = 600_000
+
+/** Who reads a task that another has sent does not read that one's credentials with it. */
+const shown = ({ caller }: QueueCall, view: TodoView): TodoView =>
+  caller.kind === 'endpoint' && caller.endpoint.id === view.todo.clientId
+    ? view
+    : withoutSecrets(view)
 
 /** Someone who only answers may reply to a task and not begin one. */
 const send = async (ctx: QueueCall, request: SendMessageRequest): Promise<Sent> => {
@@ -96,7 +111,8 @@ export const createV1Methods = (options: V1Options) => {
         const { historyLength, returnImmediately } = request.configuration ?? {}
         const sent = await send(ctx, request)
         const waits = !returnImmediately && sent.after > 0
-        return fromSent(waits ? await settled(ctx, sent, maxWaitMs) : sent.view, historyLength)
+        const view = waits ? await settled(ctx, sent, maxWaitMs) : sent.view
+        return fromSent(shown(ctx, view), historyLength)
       },
       answering,
     ),
@@ -106,7 +122,7 @@ export const createV1Methods = (options: V1Options) => {
       async (ctx: QueueCall, request) => {
         acceptStream(ctx.queue)
         const { view } = await send(ctx, request)
-        return taskThenEvents(ctx, view, request.configuration?.historyLength)
+        return taskThenEvents(ctx, shown(ctx, view), request.configuration?.historyLength)
       },
       own,
     ),
@@ -115,7 +131,7 @@ export const createV1Methods = (options: V1Options) => {
       REQUESTS.GetTaskRequest,
       async (ctx: QueueCall, { id, historyLength }) => {
         const view = await ctx.services.client.get(id, answering(ctx), { artifacts: true })
-        return fromTodo(view, historyLength)
+        return fromTodo(shown(ctx, view), historyLength)
       },
       answering,
     ),

@@ -99,8 +99,18 @@ export const toFilter = (request: ListTasksRequest): TodoFilter => ({
 
 /* ------------------------------------------------------------ from domain */
 
+const HIDDEN: Part[] = [{ text: '[an answer to a request for authorisation is not shown]' }]
+
+/** For readers other than the task's own client: what answered a request for authorisation. */
+export const withoutSecrets = (view: TodoView): TodoView => ({
+  ...view,
+  messages: view.messages.map((stored) =>
+    stored.secret ? { ...stored, message: { ...stored.message, parts: HIDDEN } } : stored,
+  ),
+})
+
 /** The two ids that everything of a task carries. */
-export interface TaskIds {
+interface TaskIds {
   taskId: string
   contextId: string
 }
@@ -119,7 +129,7 @@ const fromPart = (part: Part) => {
 }
 
 /** A message of either side, with the ids of its task whatever the sender had put there. */
-export const fromMessage = (message: Message, ids: TaskIds) =>
+const fromMessage = (message: Message, ids: TaskIds) =>
   set({
     messageId: message.messageId,
     contextId: ids.contextId,
@@ -131,7 +141,7 @@ export const fromMessage = (message: Message, ids: TaskIds) =>
     referenceTaskIds: some(message.referenceTaskIds),
   })
 
-export const fromArtifact = (artifact: Artifact) =>
+const fromArtifact = (artifact: Artifact) =>
   set({
     artifactId: artifact.artifactId,
     name: artifact.name,

@@ -164,7 +164,7 @@ test('a list says how many there are in all', async () => {
 const ALLOWED: Record<EndpointVerb, string[]> = {
   send: [],
   work: [],
-  watch: ['todos.list', 'todos.show'],
+  watch: ['todos.list', 'todos.show', 'todos.why'],
   answer: ['todos.answer'],
 }
 

@@ -5,7 +5,7 @@ import type { Queue, QueueCard } from '../../../src/service/contract.ts'
 
 export const AT = new Date('2026-03-01T08:00:00.120Z')
 
-export const todo = (members: Partial<Todo> = {}): Todo => ({
+const todo = (members: Partial<Todo> = {}): Todo => ({
   id: 't-7',
   queue: 'demo',
   contextId: 'c-1',
@@ -54,6 +54,8 @@ export const view = (
       seq: at?.[index] ?? index + 1,
       message,
       receivedAt: AT,
+      answers: null,
+      secret: false,
     })),
     artifacts: [],
     metadata: null,

@@ -252,6 +252,28 @@ test('GetTask, CancelTask and ListTasks ask within what the caller may see', asy
   expect(scopes.at(-1)).toEqual({ kind: 'queues', queues: ['demo'] })
 })
 
+test('what answered a request for authorisation is read by the client of the task and no other', async () => {
+  const credential = { ...said('ROLE_USER', 'x'), parts: [{ text: 'p4ssw0rd' }] }
+  const plain = view({ state: 'claimed', seq: 3, statusSeq: 3 }, [credential])
+  const messages = plain.messages.map((stored) => ({ ...stored, secret: true }))
+  const client = {
+    get: async () => ({ ...plain, messages }),
+    send: async () => ({ view: { ...plain, messages }, after: 0 }),
+  }
+  const reply = { message: { ...hello, taskId: 't-7' } }
+  const texts = async (ctx: QueueCall) => [
+    JSON.stringify(await run('GetTask', { id: 't-7' }, ctx)),
+    JSON.stringify(await run('SendMessage', reply, ctx)),
+  ]
+  for (const text of await texts(call({ client }))) expect(text).toContain('p4ssw0rd')
+  const person = endpoint(['answer'])
+  if (person.kind === 'endpoint') person.endpoint.id = 'e-9'
+  for (const text of await texts(call({ client, caller: person }))) {
+    expect(text).not.toContain('p4ssw0rd')
+    expect(text).toContain('"m-x"')
+  }
+})
+
 test('the push methods are not supported, before any task is looked for', async () => {
   const calls = {
     CreateTaskPushNotificationConfig: { taskId: 't', url: 'https://example.com' },

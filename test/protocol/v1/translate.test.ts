@@ -110,7 +110,12 @@ describe('what SendMessage answers', () => {
 
   test('is the task where the agent asked for a bare message and left none', () => {
     expect(fromSent(view(done, [], { direct: true }))).toHaveProperty('task')
-    expect(fromSent(view({}, turns, { direct: true }))).toHaveProperty('task')
+  })
+
+  test('is the task while it is not done, whatever was asked for', () => {
+    const asking = { state: 'input-required', seq: 3, statusSeq: 3 } as const
+    const answer = fromSent(view(asking, turns, { at: [1, 3], direct: true }))
+    expect(answer).toHaveProperty('task')
   })
 })
 

@@ -1,0 +1,62 @@
+/**
+ * From a blocking SendMessage to its completed task, with a live agent (the agent kit) in another
+ * process: 1, 16 and 64 connections. Beside it the three statements every task needs (add, claim,
+ * complete), by bare pg one after the other: what is left is HTTP, the wakes and the agent.
+ */
+import { type Lab, withCpu } from '../lab.ts'
+import type { Started } from '../process/server.ts'
+import type { Case, Sample, Setup, Variant } from '../runner.ts'
+import { QUEUE } from '../statements.ts'
+import { empty, makeQueue } from './send.ts'
+
+const ENDPOINT = '00000000-0000-0000-0000-00000000000a'
+const CONNECTIONS = [1, 16, 64]
+
+const open = async (lab: Lab): Promise<Setup> => {
+  const databaseUrl = await lab.database()
+  const server = await lab.start('server')
+  const started = await server.call<Started>('start', { databaseUrl })
+  const load = await lab.start('load')
+  const agent = await lab.start('agent')
+  await agent.call('start', { url: started.url, token: started.agentToken, concurrency: 64 })
+
+  const url = await lab.database()
+  await lab.sql(url, makeQueue)
+  await lab.sql(
+    url,
+    `insert into endpoints (id, name, token_sha256, queues, verbs)
+    values ('${ENDPOINT}', 'bench', sha256('bench'), '{${QUEUE}}', '{work}')`,
+  )
+  const process = await lab.start('store')
+
+  const blocking = (connections: number): Variant => ({
+    name: `http c${connections}`,
+    run: (seconds) => {
+      const params = { url: started.url, token: started.clientToken, connections, seconds }
+      return withCpu(server, () => load.call<Sample>('send', { ...params, blocking: true }))
+    },
+  })
+  const bare = (clients: number): Variant => ({
+    name: `pg c${clients}`,
+    run: async (seconds) => {
+      await lab.sql(url, empty)
+      return process.call<Sample>('life', { way: 'pg', url, endpoint: ENDPOINT, clients, seconds })
+    },
+  })
+  return {
+    variants: CONNECTIONS.flatMap((count) => [blocking(count), bare(count)]),
+    ratios: CONNECTIONS.flatMap((count) =>
+      ['p50Ms', 'perSecond'].map((metric) => ({
+        of: `http c${count}`,
+        to: `pg c${count}`,
+        metric,
+      })),
+    ),
+  }
+}
+
+export const settle: Case = {
+  name: 'settle',
+  title: 'settle: blocking SendMessage to completed',
+  open,
+}

@@ -1,0 +1,106 @@
+/**
+ * What a case works with, and how all of it goes away again: databases, processes, and the compiled
+ * code that these run (under tsx every function would be a little slower). Measures nothing.
+ */
+import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import path from 'node:path'
+import pg from 'pg'
+import { migrate } from '../src/store/migrate.ts'
+import { type Child, startChild } from './child.ts'
+import type { Sample } from './runner.ts'
+
+export interface Lab {
+  /** Makes a migrated database of its own; returns its URL. */
+  database(): Promise<string>
+  /** A process running bench/process/<name>. `root` is the checkout it is taken from. */
+  start(name: string, root?: string): Promise<Child>
+  sql(url: string, text: string, values?: unknown[]): Promise<void>
+  /** Another checkout, to be measured beside this one. */
+  against: string | null
+  /** Ends every process and drops every database. Safe to call twice. */
+  close(): Promise<void>
+}
+
+export const ROOT = path.join(import.meta.dirname, '..')
+export const RESULTS = path.join(import.meta.dirname, 'results')
+
+const withClient = async <T>(url: string, use: (client: pg.Client) => Promise<T>): Promise<T> => {
+  const client = new pg.Client({ connectionString: url })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    return await use(client)
+  } finally {
+    await client.end()
+  }
+}
+
+const builds = new Map<string, Promise<string>>()
+
+/** Compiles a checkout, once; type errors of its tests do not matter here. */
+const compile = async (root: string): Promise<string> => {
+  const output = path.join(root, 'bench/results/build')
+  const tsc = path.join(ROOT, 'node_modules/.bin/tsc')
+  const child = spawn(tsc, ['--project', root, '--outDir', output], { stdio: 'ignore' })
+  await once(child, 'exit')
+  return output
+}
+
+/** Where the compiled code of a checkout lies. */
+const compiled = (root: string): Promise<string> => {
+  const known = builds.get(root) ?? compile(root)
+  builds.set(root, known)
+  return known
+}
+
+export interface LabOptions {
+  /** Of the PostgreSQL to make databases on. */
+  serverUrl: string
+  against: string | null
+  /** Writes a CPU profile of the server into bench/results. */
+  profile: boolean
+}
+
+export const openLab = ({ serverUrl, against, profile }: LabOptions): Lab => {
+  const undo: (() => Promise<unknown>)[] = []
+  return {
+    against,
+    sql: (url, text, values) =>
+      withClient(url, async (client) => {
+        await client.query(text, values)
+      }),
+    database: async () => {
+      const name = `switchboard_bench_${randomUUID().slice(0, 8)}`
+      const url = serverUrl.replace(/^(\w+:\/\/[^/?]*)(\/[^?]*)?/, `$1/${name}`)
+      await withClient(serverUrl, (client) => client.query(`create database ${name}`))
+      undo.push(() =>
+        withClient(serverUrl, (client) => client.query(`drop database ${name} with (force)`)),
+      )
+      await migrate(url)
+      return url
+    },
+    start: async (name, root = ROOT) => {
+      const flags = ['--enable-source-maps']
+      if (profile && name === 'server') flags.push('--cpu-prof', `--cpu-prof-dir=${RESULTS}`)
+      const child = startChild(path.join(await compiled(root), `bench/process/${name}.js`), flags)
+      undo.push(child.end)
+      return child
+    },
+    close: async () => {
+      for (let step = undo.pop(); step; step = undo.pop()) await step()
+    },
+  }
+}
+
+/** The CPU a child used during `work`, in hundredths of one core, added to the sample. */
+export const withCpu = async (child: Child, work: () => Promise<Sample>): Promise<Sample> => {
+  const before = await child.call<{ cpuMs: number; atMs: number }>('cpu')
+  const sample = await work()
+  const after = await child.call<{ cpuMs: number; atMs: number }>('cpu')
+  return {
+    ...sample,
+    serverCpuPct: (100 * (after.cpuMs - before.cpuMs)) / (after.atMs - before.atMs),
+  }
+}

@@ -1,0 +1,76 @@
+/**
+ * Subscribers of the board's feed, all in one process: when each saw each todo's first transition.
+ * The clock is the machine's monotonic one, which the writer's process shares.
+ */
+import http from 'node:http'
+import { answerParent } from '../child.ts'
+import { percentile } from '../stats.ts'
+
+let requests: http.ClientRequest[] = []
+let seen = new Map<string, bigint[]>()
+
+/** Calls back with each todo id of a transition in the stream. */
+const watch = (response: http.IncomingMessage): void => {
+  let rest = ''
+  response.setEncoding('utf8')
+  response.on('data', (chunk: string) => {
+    const at = process.hrtime.bigint()
+    const frames = (rest + chunk).split('\n\n')
+    rest = frames.pop() ?? ''
+    for (const frame of frames) {
+      if (!frame.startsWith('event: transition')) continue
+      const id = /"id":"([^"]+)"/.exec(frame)?.[1] ?? ''
+      const times = seen.get(id) ?? []
+      seen.set(id, times)
+      times.push(at)
+    }
+  })
+  response.on('error', () => {})
+}
+
+const open = async ({ url, token, count }: { url: string; token: string; count: number }) => {
+  seen = new Map()
+  const one = (): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const headers = { Authorization: `Bearer ${token}` }
+      const request = http.get(`${url}/board/events`, { agent: false, headers }, (response) => {
+        if (response.statusCode !== 200) return reject(new Error(`HTTP ${response.statusCode}`))
+        watch(response)
+        // The first frame tells the reader its reconnection delay: from here on it is subscribed.
+        response.once('data', () => resolve())
+      })
+      request.on('error', reject)
+      requests.push(request)
+    })
+  for (let left = count; left > 0; left -= 50) {
+    await Promise.all(Array.from({ length: Math.min(50, left) }, one))
+  }
+}
+
+interface Commit {
+  id: string
+  at: bigint
+}
+
+/** What became of these commits; waits a while for the last of them. */
+const latencies = async ({ commits, count }: { commits: Commit[]; count: number }) => {
+  const all = (): boolean => commits.every(({ id }) => seen.get(id)?.length === count)
+  for (let waited = 0; !all() && waited < 5000; waited += 50) {
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+  const times = commits.flatMap(({ id, at }) =>
+    (seen.get(id) ?? []).map((then) => Number(then - at) / 1e6),
+  )
+  return {
+    p50Ms: percentile(times, 0.5),
+    p99Ms: percentile(times, 0.99),
+    deliveredPct: (100 * times.length) / (commits.length * count),
+  }
+}
+
+const close = async (): Promise<void> => {
+  for (const request of requests) request.on('error', () => {}).destroy()
+  requests = []
+}
+
+answerParent({ open, latencies, close })

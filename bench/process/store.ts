@@ -1,0 +1,165 @@
+/**
+ * Work on the database from Node without HTTP, in a process of its own: through the store, and by
+ * bare `pg` with the store's own statements, captured. The two differ in the store's code alone.
+ */
+import { randomUUID } from 'node:crypto'
+import pg from 'pg'
+import { createLog } from '../../src/base/log.ts'
+import { EVERYTHING } from '../../src/domain/scope.ts'
+import { readClaimed } from '../../src/store/claim.ts'
+import { type Database, openDatabase } from '../../src/store/database.ts'
+import { addTodo } from '../../src/store/todos.ts'
+import { transitionOne } from '../../src/store/transition.ts'
+import { createWake } from '../../src/store/wake.ts'
+import { answerParent } from '../child.ts'
+import {
+  type Captured,
+  captureAdd,
+  captureClaim,
+  captureComplete,
+  claimChange,
+  completeChange,
+  newTodo,
+  QUEUE,
+  valuesWith,
+} from '../statements.ts'
+import { percentile } from '../stats.ts'
+
+const POOL = 16
+
+type Held = { id: string; fence: string }
+
+/** The three steps of a todo's life, either way. */
+interface Steps {
+  add(): Promise<unknown>
+  claim(limit: number): Promise<Held[]>
+  complete(held: Held): Promise<unknown>
+  close(): Promise<void>
+}
+
+const throughStore = (url: string, endpoint: string): Steps => {
+  const database: Database = openDatabase({ connectionString: url, poolSize: POOL })
+  return {
+    add: () => addTodo(database, newTodo()),
+    claim: async (limit) =>
+      (await readClaimed(database, [QUEUE], limit, claimChange(endpoint))).map(
+        ({ view }) => view.todo,
+      ),
+    complete: ({ id, fence }) =>
+      transitionOne(database, 'complete', id, completeChange(endpoint, fence), EVERYTHING),
+    close: database.close,
+  }
+}
+
+const byPg = async (url: string, endpoint: string): Promise<Steps> => {
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: POOL,
+    options: '-c enable_seqscan=off',
+  })
+  const add = await captureAdd()
+  const claims = new Map<number, Captured>()
+  const complete = await captureComplete(endpoint)
+  const query = ({ name, text }: Captured, values: unknown[]) =>
+    pool.query<Held>({ name, text, values })
+  return {
+    add: () => query(add, valuesWith(add, { id: randomUUID() })),
+    claim: async (limit) => {
+      const claim = claims.get(limit) ?? (await captureClaim(endpoint, limit))
+      claims.set(limit, claim)
+      return (await query(claim, [...claim.values])).rows
+    },
+    complete: ({ id, fence }) => query(complete, valuesWith(complete, { id, fence })),
+    close: () => pool.end(),
+  }
+}
+
+interface Way {
+  way: 'store' | 'pg'
+  url: string
+  endpoint: string
+}
+
+const using = async <T>({ way, url, endpoint }: Way, use: (steps: Steps) => Promise<T>) => {
+  const steps = way === 'store' ? throughStore(url, endpoint) : await byPg(url, endpoint)
+  try {
+    return await use(steps)
+  } finally {
+    await steps.close()
+  }
+}
+
+const rate = (count: number, started: number): number =>
+  (1000 * count) / (performance.now() - started)
+
+/** `clients` loops of `step` for a while. */
+const repeat = async (clients: number, seconds: number, step: () => Promise<unknown>) => {
+  const times: number[] = []
+  const started = performance.now()
+  const until = started + seconds * 1000
+  const loop = async (): Promise<void> => {
+    for (let before = performance.now(); before < until; ) {
+      await step()
+      const now = performance.now()
+      times.push(now - before)
+      before = now
+    }
+  }
+  await Promise.all(Array.from({ length: clients }, loop))
+  return {
+    perSecond: rate(times.length, started),
+    p50Ms: percentile(times, 0.5),
+    p99Ms: percentile(times, 0.99),
+  }
+}
+
+const add = (params: Way & { clients: number; seconds: number }) =>
+  using(params, (steps) => repeat(params.clients, params.seconds, steps.add))
+
+/** A todo made, claimed and completed, one step after the other. */
+const life = (params: Way & { clients: number; seconds: number }) =>
+  using(params, (steps) =>
+    repeat(params.clients, params.seconds, async () => {
+      await steps.add()
+      await Promise.all((await steps.claim(1)).map(steps.complete))
+    }),
+  )
+
+/** Claims and completes until nothing is left; a batch is completed as a busy agent does it. */
+const drain = (params: Way & { workers: number; batch: number }) =>
+  using(params, async (steps) => {
+    let count = 0
+    const started = performance.now()
+    const work = async (): Promise<void> => {
+      for (;;) {
+        const claimed = await steps.claim(params.batch)
+        if (claimed.length === 0) return
+        await Promise.all(claimed.map(steps.complete))
+        count += claimed.length
+      }
+    }
+    await Promise.all(Array.from({ length: params.workers }, work))
+    return { perSecond: rate(count, started) }
+  })
+
+/** Adds todos at a steady pace, as another node does it; when each was known to be committed. */
+const write = async (params: { url: string; perSecond: number; seconds: number }) => {
+  const database = openDatabase({ connectionString: params.url, poolSize: 4 })
+  const wake = createWake({ connectionString: params.url, log: createLog('silent') })
+  database.onRing(wake.ring)
+  await wake.start()
+  const commits: { id: string; at: bigint }[] = []
+  const started = performance.now()
+  for (let made = 0; made < params.perSecond * params.seconds; made += 1) {
+    const due = started + (1000 * made) / params.perSecond
+    await new Promise((resolve) => setTimeout(resolve, due - performance.now()))
+    const todo = newTodo()
+    await addTodo(database, todo)
+    commits.push({ id: todo.id, at: process.hrtime.bigint() })
+  }
+  await wake.stop()
+  await database.close()
+  return commits
+}
+
+answerParent({ add, life, drain, write })

@@ -1,0 +1,90 @@
+/**
+ * One line for any todo: what it waits for, since when, until when, and what would move it. Pure:
+ * the facts are read by whoever asks.
+ */
+import { phaseOf } from './lifecycle.ts'
+import type { Todo } from './todo.ts'
+
+export interface WhyFacts {
+  todo: Todo
+  /** Who holds or asked, as people know them. */
+  holder: string | null
+  /** The open question, shortened. */
+  question: string | null
+  /** When an interrupt is taken back; null is never. */
+  deadline: Date | null
+  /** Live endpoints that may claim from the queue. */
+  claimers: number
+  /** What it failed with, if it did. */
+  error: string | null
+}
+
+export interface Why {
+  why: string
+  since: Date
+  /** The next moment at which the clock moves it; null where only somebody can. */
+  until: Date | null
+}
+
+const at = (moment: Date): string => moment.toISOString().replace(/\.\d{3}Z$/, 'Z')
+
+const tries = ({ attempt, maxAttempts }: Todo): string => `attempt ${attempt} of ${maxAttempts}`
+
+const afterwards = (todo: Todo): string =>
+  todo.attempt >= todo.maxAttempts ? 'it ends as a dead letter' : 'it goes back to its queue'
+
+const waiting = ({ todo, claimers, error }: WhyFacts): Why => {
+  const { queue, nextRetryAt, dueAt, statusAt: since } = todo
+  if (nextRetryAt) {
+    const why = `waits for its retry at ${at(nextRetryAt)}: ${tries(todo)} failed with ${error ?? 'an error'}`
+    return { why, since, until: nextRetryAt }
+  }
+  const due = dueAt ?? since
+  const who =
+    claimers === 0
+      ? `nobody may claim from ${queue}: vend an endpoint with the verb work for it`
+      : `an agent of ${queue} claims it (${claimers} endpoint${claimers === 1 ? '' : 's'} may)`
+  return due > since
+    ? {
+        why: `waits until ${at(due)}, as asked when it was handed back; then ${who}`,
+        since,
+        until: due,
+      }
+    : { why: `waits since ${at(since)} until ${who}`, since, until: null }
+}
+
+const held = ({ todo, holder }: WhyFacts): Why => {
+  const until = todo.leaseExpiresAt
+  const lease = until ? `; without a heartbeat by ${at(until)} ${afterwards(todo)}` : ''
+  return {
+    why: `${holder ?? 'its holder'} works on it since ${at(todo.statusAt)}, ${tries(todo)}${lease}`,
+    since: todo.statusAt,
+    until,
+  }
+}
+
+const interrupted = ({ todo, holder, question, deadline }: WhyFacts): Why => {
+  const since = todo.interruptedAt ?? todo.statusAt
+  const what = todo.state === 'auth-required' ? 'an authorisation' : 'an answer'
+  const who = todo.owner === null ? 'parked' : `held by ${holder ?? 'its holder'}`
+  const end = deadline ? `until ${at(deadline)}, when ${afterwards(todo)}` : 'without a deadline'
+  const asked = question ? `: “${question}”` : ''
+  return {
+    why: `waits for ${what} (${who}) since ${at(since)}, ${end}; a message to this task answers it${asked}`,
+    since,
+    until: deadline,
+  }
+}
+
+const ended = ({ todo, error }: WhyFacts): Why => {
+  const since = todo.finishedAt ?? todo.statusAt
+  const why =
+    todo.state === 'failed'
+      ? `a dead letter since ${at(since)}: ${error ?? 'it failed'}; only a retry sends it again, as a new todo`
+      : `ended as ${todo.state} at ${at(since)}; nothing moves it any more`
+  return { why, since, until: null }
+}
+
+const PHASES = { waiting, held, interrupted, ended }
+
+export const whyOf = (facts: WhyFacts): Why => PHASES[phaseOf(facts.todo)](facts)
