@@ -1,5 +1,6 @@
 /** Whether an artifact still takes chunks. Reading artifacts belongs to todos.ts. */
 import { type Session, statement } from './database.ts'
+import { isUuid } from './uuid.ts'
 
 const newest = statement<{ last_chunk: boolean }>(
   'artifact_newest',
@@ -13,6 +14,7 @@ export const checkArtifact = async (
   id: string,
   artifactId: string,
 ): Promise<{ closed: boolean }> => {
+  if (!isUuid(id)) return { closed: false }
   const [row] = await session.run(newest, { id, artifact_id: artifactId })
   return { closed: row?.last_chunk ?? false }
 }

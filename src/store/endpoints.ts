@@ -4,6 +4,7 @@ import { OPEN_STATES } from '../domain/lifecycle.ts'
 import type { Endpoint, EndpointVerb } from '../domain/scope.ts'
 import { type Session, type Statement, statement } from './database.ts'
 import { inStates } from './lease.ts'
+import { isUuid } from './uuid.ts'
 
 interface EndpointRow {
   id: string
@@ -127,30 +128,31 @@ const update: Statement<EndpointRow> = statement(
 const changed = async (
   session: Session,
   chosen: Statement<EndpointRow>,
-  values: Record<string, unknown>,
+  id: string,
+  values: Record<string, unknown> = {},
 ): Promise<Endpoint | null> => {
-  const [row] = await session.run(chosen, values)
+  if (!isUuid(id)) return null
+  const [row] = await session.run(chosen, { ...values, id })
   session.ring([{ topic: 'endpoints', count: 1 }])
   return row ? toEndpoint(row) : null
 }
 
 /** The endpoint as it is now, or null where there is none (or, for the latter two, none live). */
 export const revokeEndpoint = (session: Session, id: string): Promise<Endpoint | null> =>
-  changed(session, revoke, { id })
+  changed(session, revoke, id)
 
 export const rotateEndpoint = (
   session: Session,
   id: string,
   token: string,
-): Promise<Endpoint | null> => changed(session, rotate, { id, hash: hash(token) })
+): Promise<Endpoint | null> => changed(session, rotate, id, { hash: hash(token) })
 
 export const updateEndpoint = (
   session: Session,
   id: string,
   change: Partial<NewEndpoint>,
 ): Promise<Endpoint | null> =>
-  changed(session, update, {
-    id,
+  changed(session, update, id, {
     name: change.name,
     queues: change.queues,
     verbs: change.verbs,

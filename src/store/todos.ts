@@ -22,6 +22,7 @@ import type {
 import { type Session, type Statement, statement } from './database.ts'
 import { scopeSql, scopeValues } from './scope.ts'
 import { TODO_COLUMNS, type TodoRow, toTodo } from './todo-row.ts'
+import { isUuid } from './uuid.ts'
 
 /* ------------------------------------------------------------------ making */
 
@@ -174,6 +175,7 @@ export const readView = async (
   scope: Scope,
   artifacts = true,
 ): Promise<TodoView | null> => {
+  if (!isUuid(id)) return null
   const [row] = await session.run(readStatement, {
     id,
     with_artifacts: artifacts,

@@ -29,6 +29,7 @@ import {
 import { due, dueIds, FREE, NEXT, one, READ_NOW } from './lease.ts'
 import { scopeSql, scopeValues } from './scope.ts'
 import { TODO_COLUMNS, type TodoRow, toTodo } from './todo-row.ts'
+import { isUuid } from './uuid.ts'
 
 /** What the caller of a verb brings. Members a verb does not use are ignored by its SQL. */
 export interface Change {
@@ -441,6 +442,7 @@ export const tryTransition = async (
   id: string,
   change: Change,
 ): Promise<Moved | null> => {
+  if (!isUuid(id)) throw new Refusal('not_found')
   try {
     const values = { ...parameters(change), id }
     return (await transition(session, verb, oneStatements[verb], values))[0] ?? null

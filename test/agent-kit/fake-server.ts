@@ -1,0 +1,127 @@
+/**
+ * A small HTTP server that speaks the agent API's wire contract, one scripted answer for each
+ * call, for what the real server cannot be made to do on demand: to fail, to stall, to cut off.
+ */
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+export interface Call {
+  method: string
+  params: Record<string, unknown>
+}
+
+/** What a method answers: a result, or an error with the HTTP status it comes with. */
+export type Answer =
+  | { result: unknown }
+  | {
+      error: { code: number; message: string; data?: unknown }
+      status?: number
+      headers?: Record<string, string>
+    }
+  /** Cuts the connection without an answer. */
+  | 'cut'
+  /** Never answers; ends when the caller hangs up. */
+  | 'stall'
+
+export type Script = (call: Call, nth: number) => Answer | Promise<Answer>
+
+export interface FakeServer {
+  url: string
+  calls: Call[]
+  /** The params of every call of this method, in order. */
+  paramsOf(method: string): Record<string, unknown>[]
+  /** Requests for event streams, with the id to resume from. */
+  streams: { lastEventId: string | undefined; send(text: string): void; end(): void }[]
+  close(): Promise<void>
+}
+
+export const conflict = (reason: string, data: object = {}): Answer => ({
+  error: { code: -32010, message: reason, data: { reason, ...data } },
+})
+
+export const startFakeServer = async (script: Script): Promise<FakeServer> => {
+  const calls: Call[] = []
+  const streams: FakeServer['streams'] = []
+  const server = http.createServer(async (request, response) => {
+    if (request.method === 'GET') {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write(': open\n\n')
+      streams.push({
+        lastEventId: request.headers['last-event-id'] as string | undefined,
+        send: (text) => response.write(text),
+        end: () => response.end(),
+      })
+      return
+    }
+    let body = ''
+    for await (const chunk of request) body += chunk
+    const { id, method, params } = JSON.parse(body) as Call & { id: number }
+    calls.push({ method, params })
+    const nth = calls.filter((call) => call.method === method).length
+    const answer = await script({ method, params }, nth)
+    if (answer === 'stall') return
+    if (answer === 'cut') {
+      request.socket.destroy()
+      return
+    }
+    const { status = 200, headers = {} } = 'error' in answer ? answer : {}
+    const content = 'error' in answer ? { error: answer.error } : answer
+    response.writeHead(status, { 'content-type': 'application/json', ...headers })
+    response.end(JSON.stringify({ jsonrpc: '2.0', id, ...content }))
+  })
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    calls,
+    streams,
+    paramsOf: (method) =>
+      calls.filter((call) => call.method === method).map(({ params }) => params),
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
+
+/** A todo as a claim hands it over. */
+export const claimed = (members: object = {}): object => ({
+  id: 'todo-1',
+  queue: 'q',
+  contextId: 'context-1',
+  state: 'claimed',
+  attempt: 1,
+  maxAttempts: 5,
+  fence: '7',
+  leaseExpiresAt: '2030-01-01T00:00:00.000Z',
+  createdAt: '2030-01-01T00:00:00.000Z',
+  message: { messageId: 'm-1', role: 'ROLE_USER', parts: [{ text: 'hello' }] },
+  history: [{ messageId: 'm-1', role: 'ROLE_USER', parts: [{ text: 'hello' }] }],
+  unread: [],
+  artifacts: [],
+  result: null,
+  priorAttempts: [],
+  attemptsTotal: 1,
+  metadata: null,
+  effects: null,
+  deadlines: {},
+  ...members,
+})
+
+/** An inbox message as `todos.messages` gives it. */
+export const owed = (seq: number, text: string, receivedAt = '2030-01-01T00:00:10.000Z') => ({
+  seq,
+  receivedAt,
+  message: { messageId: `m-${seq}`, role: 'ROLE_USER', parts: [{ text }] },
+})
+
+/** Waits for `condition`, looking often; for what only shows in what the server was asked. */
+export const until = async (condition: () => boolean, ms = 5000): Promise<void> => {
+  const deadline = performance.now() + ms
+  while (!condition()) {
+    if (performance.now() > deadline) throw new Error('the condition did not come true')
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
