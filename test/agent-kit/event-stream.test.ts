@@ -22,12 +22,10 @@ const reading = async (signal: AbortSignal, lastEventId?: string) => {
 
 test('events are handed out with name, id and parsed data, however the bytes are cut', async () => {
   const { events } = await reading(stop.signal)
-  const bytes = Buffer.from('event: ready\nid: 5\ndata: {"id":"ä"}\n\n')
-  server.streams[0]?.send(bytes.subarray(0, 33).toString('latin1').slice(0, 20))
-  server.streams[0]?.send('\n\nevent: ready\nid: 5\nda')
+  server.streams[0]?.send('event: ready\nid: 5\nda')
   server.streams[0]?.send('ta: {"id":"ä"}\n\n: ping\n\ndata: plain\n\n')
-  await until(() => events.length >= 2)
-  expect(events.slice(-2)).toEqual([
+  await until(() => events.length === 2)
+  expect(events).toEqual([
     { name: 'ready', id: '5', data: { id: 'ä' } },
     { name: 'message', id: undefined, data: 'plain' },
   ])

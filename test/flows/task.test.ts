@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient, openStream, textMessage } from '../support/actors.ts'
-import { ADMIN_TOKEN, startApp } from '../support/app.ts'
+import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
 
 const app = await startApp()
 const { client, agent } = await app.line('desk')
@@ -51,6 +51,14 @@ test('a task is sent, claimed, asked about, answered and completed, and everybod
     state: 'TASK_STATE_COMPLETED',
     message: { parts: [{ text: 'See you on Friday' }] },
   })
+  expect(done.metadata).toEqual({
+    'urn:switchboard:receipt': {
+      messageId: messages[0].message.messageId,
+      seq: messages[0].seq,
+      outcome: 'resumed',
+      answers: 3,
+    },
+  })
   expect(done.artifacts).toEqual([{ artifactId: 'booking', parts: [{ text: 'Booked' }] }])
   expect(done.history.map((m: { parts: unknown }) => m.parts)).toEqual([
     [{ text: 'a table, please' }],
@@ -80,7 +88,6 @@ test('a task is sent, claimed, asked about, answered and completed, and everybod
 })
 
 test('a blocking send returns on one node when the agent finished on another', async () => {
-  const { startNode } = await import('../support/app.ts')
   const other = await startNode(app.databaseUrl)
   try {
     const sent = a2a.send('across nodes')

@@ -20,6 +20,7 @@ import {
   toFilter,
   toSend,
   withoutSecrets,
+  withReceipt,
 } from './translate.ts'
 import { within } from './within.ts'
 
@@ -112,7 +113,7 @@ export const createV1Methods = (options: V1Options) => {
         const sent = await send(ctx, request)
         const waits = !returnImmediately && sent.after > 0
         const view = waits ? await settled(ctx, sent, maxWaitMs) : sent.view
-        return fromSent(shown(ctx, view), historyLength)
+        return fromSent(withReceipt(shown(ctx, view), sent.receipt), historyLength)
       },
       answering,
     ),
@@ -121,8 +122,9 @@ export const createV1Methods = (options: V1Options) => {
       REQUESTS.SendMessageRequest,
       async (ctx: QueueCall, request) => {
         acceptStream(ctx.queue)
-        const { view } = await send(ctx, request)
-        return taskThenEvents(ctx, shown(ctx, view), request.configuration?.historyLength)
+        const { view, receipt } = await send(ctx, request)
+        const task = withReceipt(shown(ctx, view), receipt)
+        return taskThenEvents(ctx, task, request.configuration?.historyLength)
       },
       own,
     ),

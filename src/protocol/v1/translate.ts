@@ -7,8 +7,10 @@ import type {
   Artifact,
   ArtifactChunk,
   Event,
+  JsonObject,
   Message,
   Part,
+  Receipt,
   StoredMessage,
   Todo,
   TodoFilter,
@@ -187,6 +189,15 @@ export const fromTodo = (
     metadata: metadata ?? undefined,
   })
 }
+
+/** Under this key of the task's metadata a sender finds what became of its message. */
+export const RECEIPT = 'urn:switchboard:receipt'
+
+/** With what became of the message that has just come in. */
+export const withReceipt = (view: TodoView, receipt: Receipt | undefined): TodoView =>
+  receipt
+    ? { ...view, metadata: { ...view.metadata, [RECEIPT]: { ...receipt } as JsonObject } }
+    : view
 
 /** SendMessageResponse: the task, or the bare message where the agent asked for that. */
 export const fromSent = (view: TodoView, historyLength?: number) => {
