@@ -2,6 +2,7 @@
  * createSwitchboard: builds every part once, hands each what it needs, and says in what order they
  * start and stop. Read this to see how the parts meet.
  */
+import { setMaxListeners } from 'node:events'
 import type { Express } from 'express'
 import { createSupervisor } from './background/supervisor.ts'
 import { createWorkers } from './background/workers.ts'
@@ -143,6 +144,8 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
   const { database, wake, directory, line, watch, services, supervisor } = core
 
   const stopping = new AbortController()
+  // Each request under way listens: many at once are no leak.
+  setMaxListeners(0, stopping.signal)
   const listener = createListener({ host: config.host, port: config.port })
   const publicUrl = (): string => config.publicUrl ?? listener.url()
   const observe = observer(metrics)

@@ -9,10 +9,13 @@
 import { Refusal } from '../domain/errors.ts'
 import {
   dispositionOf,
+  ENDED_STATES,
+  INTERRUPT_STATES,
   OPEN_STATES,
   type ReadyReason,
   type Rule,
   rule,
+  STATE_NAMES,
   type State,
   VERB_NAMES,
   type Verb,
@@ -80,8 +83,11 @@ interface MovedRow extends TodoRow {
   ready: ReadyReason | null
 }
 
-const quoted = (value: string): string => `'${value}'`
-const openStates = OPEN_STATES.map(quoted).join(', ')
+const list = (states: readonly State[]): string => states.map((state) => `'${state}'`).join(', ')
+const openStates = list(OPEN_STATES)
+const interruptStates = list(INTERRUPT_STATES)
+/** Ends whatever else the row says; a failure is one only without a retry. */
+const endStates = list(ENDED_STATES.filter((state) => state !== 'failed'))
 
 /** The state to land in, over the locked row `t`. */
 const landing = ({ to, atCap }: Rule): string => {
@@ -102,14 +108,14 @@ const assignments = (verb: Verb): Record<string, string> => {
     updated_at: 'p.at',
     ...(moves && {
       state: 'p.to_state',
-      interrupted_at: `case when p.to_state in ('input-required', 'auth-required') then p.at end`,
+      interrupted_at: `case when p.to_state in (${interruptStates}) then p.at end`,
       interrupt_held_until: 'null',
       next_retry_at: 'p.retry_at',
       due_at: `case when p.to_state = 'pending'
         then now() + make_interval(secs => coalesce(:due_seconds::double precision, 0)) end`,
       ready_reason: `case when p.retry_at is not null then 'retried'
         when p.to_state = 'pending' and :due_seconds::double precision > 0 then '${ready ?? 'released'}' end`,
-      finished_at: `case when p.to_state in ('done', 'canceled', 'rejected')
+      finished_at: `case when p.to_state in (${endStates})
         or (p.to_state = 'failed' and p.retry_at is null) then p.at end`,
     }),
     ...(verb === 'comeDue' && { ready_reason: 'null' }),
@@ -176,12 +182,9 @@ const readyOf = (verb: Verb): string => {
     then '${ready}' end`
 }
 
-const dispositions = `case
-  ${(['done', 'canceled', 'rejected', 'pending', 'claimed'] as const)
-    .map((to) => `when m.to_state = '${to}' then '${dispositionOf(to, false)}'`)
-    .join('\n  ')}
-  when m.next_retry_at is not null then '${dispositionOf('failed', true)}'
-  else '${dispositionOf('failed', false)}' end`
+const dispositions = `case when m.next_retry_at is not null then '${dispositionOf('failed', true)}'
+  ${STATE_NAMES.map((to) => `when m.to_state = '${to}' then '${dispositionOf(to, false)}'`).join('\n  ')}
+  end`
 
 /** Closes the attempt that was open before the move. Its lease and beats are kept with it. */
 const closing = (verb: Verb): string => {

@@ -319,25 +319,25 @@ test('it claims as many todos as it has free slots', async () => {
 })
 
 test('a server that is away for a while is waited for', async () => {
-  const { server } = await run([], () => {})
-  await until(() => made(server, 'todos.claim'))
-  let tries = 0
-  const other = await startFakeServer(() => {
-    tries += 1
-    return tries < 3 ? 'cut' : { result: { todos: [] } }
+  const server = await startFakeServer((_, nth) =>
+    nth < 3 ? 'cut' : { result: { todos: nth === 3 ? [claimed()] : [] } },
+  )
+  let worked = false
+  const agent = createAgent({ url: server.url, token: 't', log: silent }, () => {
+    worked = true
   })
-  const agent = createAgent({ url: other.url, token: 't', log: silent }, () => {})
-  open.push({ server: other, agent })
+  open.push({ server, agent })
   agent.start()
-  await until(() => other.paramsOf('todos.claim').length >= 3)
+  await until(() => worked)
 })
 
 test('stopping waits for a handler that finishes in time', async () => {
-  const { server, agent } = await run(
-    [claimed()],
-    () => new Promise((resolve) => setTimeout(() => resolve('done'), 200)),
-  )
-  await until(() => made(server, 'todos.claim'))
+  let started = false
+  const { server, agent } = await run([claimed()], async () => {
+    started = true
+    await new Promise((resolve) => setTimeout(resolve, 200))
+  })
+  await until(() => started)
   await agent.stop({ graceMs: 2000 })
   expect(server.paramsOf('todos.complete')).toHaveLength(1)
   expect(agent.running).toBe(false)
@@ -347,16 +347,39 @@ test.each([
   ['stops', true],
   ['does not stop', false],
 ])('stopping hands back, unfailed, what a handler holds that %s', async (_, obeys) => {
+  let started = false
+  const { server, agent } = await run([claimed()], ({ signal }) => {
+    started = true
+    return new Promise((_, reject) => {
+      if (obeys) signal.addEventListener('abort', () => reject(signal.reason as Error))
+    })
+  })
+  await until(() => started)
+  await agent.stop({ graceMs: 50 })
+  expect(server.paramsOf('todos.release')[0]).toMatchObject({
+    id: 'todo-1',
+    fence: '7',
+    summary: 'agent stopped',
+  })
+  expect(made(server, 'todos.fail')).toBe(false)
+})
+
+test('stopping gives no grace to a handler that waits for an answer', async () => {
   const { server, agent } = await run(
     [claimed()],
-    ({ signal }) =>
-      new Promise((_, reject) => {
-        if (obeys) signal.addEventListener('abort', () => reject(signal.reason as Error))
-      }),
+    async (ctx) => {
+      await ctx.requireInput('which?')
+    },
+    ({ method }): Answer => {
+      if (method === 'todos.messages') return 'stall'
+      if (method === 'todos.release') return conflict('wrong_state', { state: 'input-required' })
+      return { result: { state: 'input-required', interruptedAt: ASKED, fence: '7' } }
+    },
   )
-  await until(() => made(server, 'todos.claim'))
-  await agent.stop({ graceMs: 50 })
-  expect(server.paramsOf('todos.release')[0]).toMatchObject({ id: 'todo-1', fence: '7' })
+  await until(() => made(server, 'todos.messages'))
+  const started = performance.now()
+  await agent.stop({ graceMs: 10_000 })
+  expect(performance.now() - started).toBeLessThan(5000)
   expect(made(server, 'todos.fail')).toBe(false)
 })
 

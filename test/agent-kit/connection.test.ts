@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'vitest'
 import { connect, retryDelayMs } from '../../src/agent-kit/connection.ts'
 import { AgentApiError, ConnectionError, meansLost } from '../../src/agent-kit/errors.ts'
-import { type Answer, conflict, type FakeServer, startFakeServer } from './fake-server.ts'
+import { type Answer, conflict, deadUrl, type FakeServer, startFakeServer } from './fake-server.ts'
 
 let server: FakeServer | undefined
 afterEach(async () => {
@@ -48,7 +48,7 @@ test('retries end when their time is up', async () => {
 })
 
 test('a server that cannot be reached is a connection error, not sent', async () => {
-  const connection = connect({ url: 'http://127.0.0.1:9/agent', token: 't' })
+  const connection = connect({ url: await deadUrl(), token: 't' })
   const call = connection.call('todos.list', {}, { retryForMs: 0 })
   await expect(call).rejects.toMatchObject({ name: 'ConnectionError', sent: false })
 })

@@ -1,6 +1,8 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { afterEach, expect, test } from 'vitest'
 import { readEvents, type StreamedEvent } from '../../src/agent-kit/event-stream.ts'
-import { type FakeServer, startFakeServer, until } from './fake-server.ts'
+import { deadUrl, type FakeServer, startFakeServer, until } from './fake-server.ts'
 
 let server: FakeServer
 const stop = new AbortController()
@@ -55,13 +57,30 @@ test('the signal ends the stream and closes its connection', async () => {
   await ended
 })
 
-test('a refusal for good is thrown, an unreachable server only where the first try must succeed', async () => {
+test('the signal closes the connection also long after the answer came', async () => {
+  const own = new AbortController()
+  const { ended } = await reading(own.signal)
+  // What Node keeps of an answered fetch may be collected; the stream must not depend on it.
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  for (let round = 0; round < 5; round++) {
+    collect()
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  own.abort()
+  await ended
+  await until(() => server.streams[0]?.closed === true)
+})
+
+test('a server that cannot be reached is an error only where the first try must succeed', async () => {
   server = await startFakeServer(() => 'stall')
-  const gone = readEvents({
-    url: 'http://127.0.0.1:9/agent/events',
-    token: 't',
-    signal: stop.signal,
-    firstMustSucceed: true,
-  })
+  const url = await deadUrl()
+  const gone = readEvents({ url, token: 't', signal: stop.signal, firstMustSucceed: true })
   await expect(gone.next()).rejects.toMatchObject({ name: 'ConnectionError' })
+})
+
+test('a stream that the server refuses for good is an error', async () => {
+  server = await startFakeServer(() => 'stall')
+  const refused = readEvents({ url: `${server.url}/refused`, token: 't', signal: stop.signal })
+  await expect(refused.next()).rejects.toMatchObject({ name: 'AgentApiError', status: 401 })
 })

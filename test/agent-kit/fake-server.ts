@@ -31,7 +31,12 @@ export interface FakeServer {
   /** The params of every call of this method, in order. */
   paramsOf(method: string): Record<string, unknown>[]
   /** Requests for event streams, with the id to resume from. */
-  streams: { lastEventId: string | undefined; send(text: string): void; end(): void }[]
+  streams: {
+    lastEventId: string | undefined
+    readonly closed: boolean
+    send(text: string): void
+    end(): void
+  }[]
   close(): Promise<void>
 }
 
@@ -43,11 +48,18 @@ export const startFakeServer = async (script: Script): Promise<FakeServer> => {
   const calls: Call[] = []
   const streams: FakeServer['streams'] = []
   const server = http.createServer(async (request, response) => {
+    if (request.method === 'GET' && request.url === '/refused') {
+      response.writeHead(401).end('{}')
+      return
+    }
     if (request.method === 'GET') {
       response.writeHead(200, { 'content-type': 'text/event-stream' })
       response.write(': open\n\n')
       streams.push({
         lastEventId: request.headers['last-event-id'] as string | undefined,
+        get closed() {
+          return response.closed
+        },
         send: (text) => response.write(text),
         end: () => response.end(),
       })
@@ -124,4 +136,11 @@ export const until = async (condition: () => boolean, ms = 5000): Promise<void> 
     if (performance.now() > deadline) throw new Error('the condition did not come true')
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
+}
+
+/** An address of this machine where nobody listens. */
+export const deadUrl = async (): Promise<string> => {
+  const { url, close } = await startFakeServer(() => 'stall')
+  await close()
+  return url
 }

@@ -1,0 +1,239 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import http from 'node:http'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { afterEach, describe, expect, test } from 'vitest'
+import {
+  type Answer,
+  conflict,
+  deadUrl,
+  type FakeServer,
+  type Script,
+  startFakeServer,
+} from '../agent-kit/fake-server.ts'
+import { type RunOptions, runCli } from './run.ts'
+
+let server: FakeServer | undefined
+const folders: string[] = []
+afterEach(async () => {
+  await server?.close()
+  server = undefined
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true })
+})
+
+const todo = (members: object = {}): object => ({
+  id: '11111111-1111-4111-8111-111111111111',
+  queue: 'q',
+  contextId: 'c',
+  state: 'done',
+  attempt: 1,
+  maxAttempts: 5,
+  createdAt: '2030-01-01T00:00:00.000Z',
+  finishedAt: '2030-01-01T00:00:01.000Z',
+  interruptedAt: null,
+  nextRetryAt: null,
+  unread: 0,
+  message: { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'hello' }] },
+  history: [{ messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'hello' }] }],
+  artifacts: [],
+  attempts: [],
+  events: [],
+  result: null,
+  ...members,
+})
+
+/** The command on a server that answers by `script`. */
+const onServer = async (args: string[], script: Script | Answer, options: RunOptions = {}) => {
+  server = await startFakeServer(typeof script === 'function' ? script : () => script)
+  const env = { SWITCHBOARD_URL: server.url, SWITCHBOARD_TOKEN: 't', ...options.env }
+  return runCli(args, { ...options, env })
+}
+
+describe('usage', () => {
+  test.each([
+    ['an unknown command', ['sned']],
+    ['no command', []],
+    ['a missing argument', ['send', 'q']],
+    ['an unknown option', ['list', '--nonsense']],
+    ['a number out of bounds', ['send', 'q', 'x', '--priority', '3']],
+    ['an option that is required', ['vend', 'name', '--queue', 'q']],
+    ['JSON that is none', ['queue', 'put', 'q', '--policy', '{']],
+    ['an address that is none', ['list', '--url', 'nonsense']],
+    ['no token', ['list']],
+  ])('%s is a usage error with a hint on stderr, and nothing on stdout', async (_, args) => {
+    const { code, stdout, stderr } = await runCli(args)
+    expect(code).toBe(2)
+    expect(stdout).toBe('')
+    expect(stderr).not.toBe('')
+    expect(stderr).not.toMatch(/^\s+at /m)
+  })
+
+  test('a bad configuration is reported at once, a line for each value', async () => {
+    const { code, stderr } = await runCli(['serve'], { env: { PORT: 'x', LOG_LEVEL: 'loud' } })
+    expect(code).toBe(2)
+    expect(stderr).toMatch(/PORT/)
+    expect(stderr).toMatch(/LOG_LEVEL/)
+  })
+
+  test('--help tells the exit codes and ends well', async () => {
+    const { code, stdout } = await runCli(['--help'])
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/Exit codes:\n {2}0 {2}ok/)
+  })
+})
+
+describe('failures have exit codes of their own', () => {
+  const refusal = (code: number, reason: string, status = 200): Answer => ({
+    error: { code, message: `it is ${reason}`, data: { reason } },
+    status,
+  })
+
+  test.each<[string, Answer, number]>([
+    ['a thing that is not there', refusal(-32012, 'not_found'), 3],
+    ['a service that is not available', refusal(-32014, 'unavailable', 503), 4],
+    ['a conflict', conflict('wrong_state', { state: 'done' }), 5],
+    ['a wrong token', refusal(-32000, 'unauthenticated', 401), 6],
+    ['a token that may not do this', refusal(-32011, 'forbidden'), 6],
+    ['what the server does not understand', refusal(-32602, 'invalid'), 2],
+    ['what went wrong in the server', refusal(-32603, 'internal'), 1],
+  ])('%s', async (_, answer, expected) => {
+    const id = '11111111-1111-4111-8111-111111111111'
+    const { code, stdout, stderr } = await onServer(['cancel', id, '--json'], answer)
+    expect(code).toBe(expected)
+    expect(stdout).toBe('')
+    expect(stderr).toMatch(/^switchboard: /)
+  })
+
+  test('a server that is not there', async () => {
+    const url = await deadUrl()
+    const { code, stderr } = await runCli(['list', '--url', url, '--token', 't'])
+    expect(code).toBe(4)
+    expect(stderr).toContain(url)
+  })
+
+  test('a port in use', async () => {
+    const taken = http.createServer().listen(0, '127.0.0.1')
+    await new Promise((resolve) => taken.once('listening', resolve))
+    const { port } = taken.address() as { port: number }
+    const folder = mkdtempSync(path.join(tmpdir(), 'sb-cli-'))
+    folders.push(folder)
+    const env = { PORT: String(port), SWITCHBOARD_DATA_DIR: folder, LOG_LEVEL: 'silent' }
+    const { code, stdout, stderr } = await runCli(['dev'], { env })
+    taken.close()
+    expect(code).toBe(7)
+    expect(stdout).toBe('')
+    expect(stderr.trim().split('\n')).toEqual([expect.stringContaining(`Port ${port}`)])
+  })
+
+  test('a task that failed', async () => {
+    const failed = todo({ state: 'failed', result: { error: 'boom' } })
+    const { code, stdout } = await onServer(['send', 'q', 'hello'], { result: failed })
+    expect(code).toBe(1)
+    expect(stdout).toMatch(/failed: boom/)
+  })
+})
+
+describe('output', () => {
+  test.each<[string[], unknown]>([
+    [['list'], { todos: [todo()], nextPageToken: '', totalSize: 1 }],
+    [['show', '11111111-1111-4111-8111-111111111111'], todo()],
+    [['send', 'q', 'hello'], todo()],
+    [['send', 'q', 'hello', '--no-wait'], todo()],
+    [['cancel', '11111111-1111-4111-8111-111111111111'], todo()],
+    [['queue', 'list'], { queues: [] }],
+    [['settings', 'set', 'k', 'v'], { key: 'k', value: 'v' }],
+    [['vend', 'n', '--queue', 'q', '--verb', 'send'], { endpoint: { id: 'e' }, token: 'x' }],
+  ])('%j with --json prints what the server gave, as one line of JSON', async (args, result) => {
+    const { code, stdout } = await onServer([...args, '--json'], { result })
+    expect(code).toBe(0)
+    expect(stdout.split('\n')).toHaveLength(2)
+    expect(JSON.parse(stdout)).toEqual(result)
+  })
+
+  test('nothing is coloured where no terminal is', async () => {
+    const page = { todos: [todo()], nextPageToken: '' }
+    const { stdout, stderr } = await onServer(['list'], { result: page })
+    expect(stdout).toMatch(/^ID .*STATE/)
+    expect(stdout + stderr).not.toContain('\u001b')
+  })
+
+  test('what others wrote cannot steer the terminal', async () => {
+    const parts = [{ text: 'ring\u0007 \u001b[2J clear' }]
+    const history = [{ messageId: 'a', role: 'ROLE_AGENT', parts }]
+    const { stdout } = await onServer(['send', 'q', 'x'], { result: todo({ history }) })
+    expect(stdout).toContain('done: ring [2J clear')
+  })
+
+  test('a reader that goes away ends it silently', async () => {
+    const many = Array.from({ length: 5000 }, () => todo())
+    const result = { todos: many, nextPageToken: '' }
+    const { code, stderr } = await onServer(['list', '--json'], { result }, { closeAfter: 1 })
+    expect(code).toBe(0)
+    expect(stderr).toBe('')
+  })
+
+  test('a question is printed with the command that answers it', async () => {
+    const asking = todo({
+      state: 'input-required',
+      finishedAt: null,
+      interruptedAt: '2030-01-01T00:00:01.000Z',
+      history: [{ messageId: 'a', role: 'ROLE_AGENT', parts: [{ text: 'Which day?' }] }],
+    })
+    const { code, stdout, stderr } = await onServer(['send', 'q', 'x'], { result: asking })
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/input-required: Which day\?/)
+    expect(stderr).toMatch(/switchboard answer 11111111/)
+  })
+})
+
+describe('which server and which token', () => {
+  const withDevFile = (url: string): string => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'sb-cli-'))
+    folders.push(folder)
+    const file = { url, adminToken: 'admin', clientToken: 'c', agentToken: 'a' }
+    writeFileSync(path.join(folder, 'dev.json'), JSON.stringify(file))
+    return folder
+  }
+
+  test('what dev left in its data directory is enough', async () => {
+    server = await startFakeServer(() => ({ result: { queues: [] } }))
+    const env = { SWITCHBOARD_DATA_DIR: withDevFile(server.url) }
+    const { code } = await runCli(['queue', 'list', '--json'], { env })
+    expect(code).toBe(0)
+  })
+
+  test('the token that dev left is not given to another server', async () => {
+    server = await startFakeServer(() => ({ result: { queues: [] } }))
+    const env = { SWITCHBOARD_DATA_DIR: withDevFile('http://127.0.0.1:4100') }
+    const { code } = await runCli(['queue', 'list', '--url', server.url], { env })
+    expect(code).toBe(2)
+    expect(server.calls).toEqual([])
+  })
+
+  test('"latest" is the newest open question', async () => {
+    const asking = (id: string, state: string, interruptedAt: string) =>
+      todo({ id, state, interruptedAt, finishedAt: null })
+    const older = asking('older', 'input-required', '2030-01-01T00:00:01.000Z')
+    const newer = asking('newer', 'auth-required', '2030-01-01T00:00:02.000Z')
+    const { code } = await onServer(['answer', 'latest', 'yes', '--no-wait'], (call) => {
+      if (call.method === 'todos.list') {
+        const todos = call.params.state === 'input-required' ? [older] : [newer]
+        return { result: { todos, nextPageToken: '' } }
+      }
+      return { result: newer }
+    })
+    expect(code).toBe(0)
+    expect(server?.paramsOf('todos.answer')).toMatchObject([{ id: 'newer' }])
+  })
+
+  test('the beginning of an id is enough where it is the only one', async () => {
+    const page = { todos: [todo({ id: 'abc-1' }), todo({ id: 'abd-2' })], nextPageToken: '' }
+    const script: Script = ({ method }) => ({ result: method === 'todos.list' ? page : todo() })
+    expect(await onServer(['show', 'abc', '--json'], script)).toMatchObject({ code: 0 })
+    expect(server?.paramsOf('todos.show')).toEqual([{ id: 'abc-1' }])
+    await server?.close()
+    expect(await onServer(['show', 'ab'], script)).toMatchObject({ code: 2 })
+    await server?.close()
+    expect(await onServer(['show', 'zz'], script)).toMatchObject({ code: 3 })
+  })
+})

@@ -1,0 +1,163 @@
+/** The shape of the source: who may import whom, where a library lives, what is spelled once. */
+import fs from 'node:fs'
+import path from 'node:path'
+import { expect, test } from 'vitest'
+import { STATE_NAMES } from '../src/domain/lifecycle.ts'
+
+const SRC = path.resolve('src')
+
+const filesIn = (folder: string): string[] =>
+  fs.readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const file = path.join(folder, entry.name)
+    if (entry.isDirectory()) return filesIn(file)
+    return entry.name.endsWith('.ts') ? [file] : []
+  })
+
+interface Source {
+  name: string
+  floor: string
+  text: string
+  imports: { target: string; typeOnly: boolean }[]
+}
+
+/** A file directly in src is a floor of its own, and so is each of `embedded`'s. */
+const floorOf = (name: string): string =>
+  name.includes('/') ? name.slice(0, name.indexOf('/')) : name.replace(/\.ts$/, '')
+
+const sources: Source[] = filesIn(SRC).map((file) => {
+  const name = path.relative(SRC, file)
+  const text = fs.readFileSync(file, 'utf8')
+  const imports = [...text.matchAll(/^(?:import|export)\s+(type\s)?[^;]*?from\s+'([^']+)'/gms)].map(
+    ([, type, from]) => ({
+      typeOnly: type !== undefined,
+      target: from!.startsWith('.')
+        ? path.relative(SRC, path.resolve(path.dirname(file), from!))
+        : from!,
+    }),
+  )
+  return { name, floor: floorOf(name), text, imports }
+})
+
+/** Floor → floors it may import. `contract`, the services' faces, is open to all above. */
+const MAY: Record<string, readonly string[]> = {
+  domain: [],
+  base: ['domain'],
+  config: [],
+  embedded: ['embedded'],
+  store: ['domain', 'base', 'migrations'],
+  service: ['domain', 'base', 'store'],
+  protocol: ['domain', 'service/contract.ts'],
+  rpc: ['domain', 'base', 'protocol'],
+  http: ['domain', 'base', 'protocol', 'rpc', 'service/contract.ts'],
+  background: ['domain', 'base', 'service'],
+  'agent-kit': ['base'],
+  app: ['base', 'config', 'domain', 'store', 'service', 'protocol', 'rpc', 'http', 'background'],
+  cli: ['base', 'config', 'domain', 'app', 'embedded', 'agent-kit', 'store/migrate.ts'],
+  index: ['app', 'agent-kit', 'config', 'base', 'domain', 'service', 'store', 'embedded'],
+}
+
+const isPackage = (target: string): boolean => !target.endsWith('.ts')
+
+test('imports go down the floors only', () => {
+  const wrong = sources.flatMap(({ name, floor, imports }) =>
+    imports
+      .filter(({ target }) => !isPackage(target))
+      .filter(({ target }) => {
+        const to = target.startsWith('../migrations') ? 'migrations' : floorOf(target)
+        return to !== floor && !MAY[floor]?.some((may) => may === to || may === target)
+      })
+      .map(({ target }) => `${name} → ${target}`),
+  )
+  expect(wrong).toEqual([])
+})
+
+test('no two files import each other, however far around', () => {
+  const graph = new Map(
+    sources.map(({ name, imports }) => [
+      name,
+      imports.filter(({ typeOnly }) => !typeOnly).map(({ target }) => target),
+    ]),
+  )
+  const done = new Set<string>()
+  const cycles: string[] = []
+  const visit = (name: string, trail: readonly string[]): void => {
+    if (trail.includes(name)) cycles.push([...trail.slice(trail.indexOf(name)), name].join(' → '))
+    if (done.has(name) || trail.includes(name)) return
+    for (const target of graph.get(name) ?? []) visit(target, [...trail, name])
+    done.add(name)
+  }
+  for (const name of graph.keys()) visit(name, [])
+  expect(cycles).toEqual([])
+})
+
+test('each library has its home', () => {
+  const homes: Record<string, RegExp> = {
+    knex: /^store\//,
+    pg: /^(store\/|embedded)/,
+    zod: /^(protocol|rpc)\/|^config\.ts$/,
+    'json-rpc-2.0': /^rpc\/library\.ts$/,
+    express: /^(http\/|app\.ts$)/,
+    helmet: /^http\//,
+    'eventsource-parser': /^(agent-kit|cli)\//,
+    'prom-client': /^base\/metrics\.ts$/,
+    pino: /^base\/log\.ts$/,
+    commander: /^cli\//,
+    'ajv/dist/2020.js': /^service\/answer-schema\.ts$/,
+  }
+  const wrong = sources.flatMap(({ name, imports }) =>
+    imports
+      .filter(({ target }) => isPackage(target) && !target.startsWith('node:'))
+      .filter(({ target }) => !homes[target]?.test(name))
+      .map(({ target }) => `${name} → ${target}`),
+  )
+  expect(wrong).toEqual([])
+})
+
+const spelledBy = (pattern: RegExp): string[] =>
+  sources.filter(({ text }) => pattern.test(text)).map(({ name }) => name)
+
+test('rows are locked for work, and leases compared, in the claim primitive only', () => {
+  expect(spelledBy(/for update/i).filter((name) => name !== 'store/transition.ts')).toEqual([
+    'store/lease.ts',
+  ])
+  expect(spelledBy(/lease_free\(/)).toEqual(['store/lease.ts'])
+  expect(spelledBy(/lease_until\(/)).toEqual(['store/transition.ts'])
+  expect(spelledBy(/lease_expires_at\s*[<>]/)).toEqual(['store/lease.ts'])
+})
+
+test('a todo is changed by the one statement and made by one other', () => {
+  expect(spelledBy(/update todos\b/i)).toEqual(['store/transition.ts'])
+  expect(spelledBy(/insert into todos\b/i)).toEqual(['store/todos.ts'])
+})
+
+test('nothing but the lifecycle lists the states', () => {
+  const several = sources.filter(({ name, text }) => {
+    if (name === 'domain/lifecycle.ts') return false
+    const named = STATE_NAMES.filter((state) => text.includes(`'${state}'`))
+    return named.length >= STATE_NAMES.length
+  })
+  // A protocol's own names are a Record<State, …>: a new state does not compile without one.
+  const tables = several.filter(({ text }) => !/Record<State,/.test(text))
+  expect(tables.map(({ name }) => name)).toEqual([])
+})
+
+test('the database is spoken to in the store only', () => {
+  const sql =
+    /\b(select|insert into|delete from)\b[^'`]*\b(todos|events|attempts|messages|queues|endpoints)\b/
+  const wrong = sources.filter(({ name, text }) => !name.startsWith('store/') && sql.test(text))
+  expect(wrong.map(({ name }) => name)).toEqual([])
+})
+
+test('the environment is read by the config, the command line and the examples only', () => {
+  const wrong = spelledBy(/process\.env/).filter(
+    (name) => name !== 'config.ts' && !name.startsWith('cli/'),
+  )
+  expect(wrong).toEqual([])
+})
+
+test('a stored time is never compared with the clock of this process', () => {
+  const wrong = spelledBy(/Date\.now\(\)/).filter(
+    (name) => !/^(cli\/|agent-kit\/|embedded)/.test(name),
+  )
+  expect(wrong).toEqual([])
+})
