@@ -94,13 +94,24 @@ export const openLab = ({ serverUrl, against, profile }: LabOptions): Lab => {
   }
 }
 
-/** The CPU a child used during `work`, in hundredths of one core, added to the sample. */
-export const withCpu = async (child: Child, work: () => Promise<Sample>): Promise<Sample> => {
-  const before = await child.call<{ cpuMs: number; atMs: number }>('cpu')
+interface Cpu {
+  cpuMs: number
+  atMs: number
+}
+
+/**
+ * The CPU that the server used during `work`: its share of one core and, where answers were
+ * counted, its time for each of them, which says the same on a machine that others use as well.
+ */
+export const withCpu = async (server: Child, work: () => Promise<Sample>): Promise<Sample> => {
+  const before = await server.call<Cpu>('cpu')
   const sample = await work()
-  const after = await child.call<{ cpuMs: number; atMs: number }>('cpu')
+  const after = await server.call<Cpu>('cpu')
+  const share = (after.cpuMs - before.cpuMs) / (after.atMs - before.atMs)
+  const { perSecond } = sample
   return {
     ...sample,
-    serverCpuPct: (100 * (after.cpuMs - before.cpuMs)) / (after.atMs - before.atMs),
+    serverCpuPct: 100 * share,
+    ...(perSecond !== undefined && { serverMsEach: (1000 * share) / perSecond }),
   }
 }

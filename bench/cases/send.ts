@@ -73,7 +73,13 @@ const open = async (lab: Lab): Promise<Setup> => {
       { of: 'http c16', to: 'store c16', metric },
       { of: 'store c16', to: 'pg c16', metric },
       ...(lab.against
-        ? [1, 16, 64].map((c) => ({ of: `http c${c}`, to: `against c${c}`, metric }))
+        ? [1, 16, 64].flatMap((c) =>
+            ['perSecond', 'serverMsEach'].map((each) => ({
+              of: `http c${c}`,
+              to: `against c${c}`,
+              metric: each,
+            })),
+          )
         : []),
     ],
   }

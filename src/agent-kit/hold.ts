@@ -16,7 +16,7 @@ import {
 /** The shortest default lease an endpoint can have; a beat for it is often enough for any. */
 const SHORTEST_DEFAULT_LEASE_SECONDS = 60
 
-export interface Beat {
+interface Beat {
   state: string
   leaseExpiresAt: string
   heldUntil?: string

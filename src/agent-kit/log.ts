@@ -2,7 +2,7 @@
  * Where the kit tells what it does. The shape is pino's, so that a pino logger can be handed in
  * as it is; without one, warnings and errors go to stderr, a line each.
  */
-export type LogMethod = (facts: object, text: string) => void
+type LogMethod = (facts: object, text: string) => void
 
 export interface AgentLog {
   debug: LogMethod

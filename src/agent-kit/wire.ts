@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto'
 
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
+type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 export type JsonObject = { [key: string]: Json }
 
 /** Exactly one of text, raw (base64), url, data. */

@@ -35,7 +35,7 @@ export interface Client {
 }
 
 /** Where `dev` keeps its file, by the environment's word for the data directory. */
-export const devFilePath = (env: NodeJS.ProcessEnv): string =>
+const devFilePath = (env: NodeJS.ProcessEnv): string =>
   path.resolve(env.SWITCHBOARD_DATA_DIR || './.switchboard', 'dev.json')
 
 /** Null where there is none, or none that can be read. */

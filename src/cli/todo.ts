@@ -13,13 +13,13 @@ export interface Part {
   filename?: string
 }
 
-export interface Message {
+interface Message {
   messageId: string
   role: 'ROLE_USER' | 'ROLE_AGENT'
   parts: Part[]
 }
 
-export interface Artifact {
+interface Artifact {
   artifactId: string
   name?: string
   parts: Part[]

@@ -34,6 +34,8 @@ export interface Violation {
 /** What a program may want to know. Never holds anything of another tenant. */
 export interface RefusalDetail {
   state?: string
+  /** What it failed with, where it has ended so. */
+  error?: string
   unread?: unknown[]
   limit?: number
   retryAfterSeconds?: number

@@ -80,6 +80,7 @@ export type Condition =
   | 'interruptExpired'
   | 'comeDue'
   | 'ownedBy'
+  | 'leftBy'
   | 'readAll'
 
 export interface Rule {
@@ -296,11 +297,11 @@ export const VERBS = {
     event: true,
     ready: 'requeued',
   },
-  /** The same where nobody is left who may claim it: requeueing would park it for good. */
+  /** The same, parked questions too, where nobody is left who may claim it: it would park for good. */
   strand: {
     by: 'server',
     from: [...held, ...interrupted],
-    when: ['ownedBy'],
+    when: ['leftBy'],
     to: 'failed',
     lease: 'clear',
     attempt: 'revoked',

@@ -45,6 +45,8 @@ export const LEASE = { defaultSeconds: 300, minDefaultSeconds: 60, maxSeconds: 8
 export const INTERRUPT_TTL = {
   defaultSeconds: LEASE.maxSeconds,
   minSeconds: LEASE.minDefaultSeconds,
+  /** Ten years. Not much later the arithmetic on moments fails, and the whole sweep with it. */
+  maxSeconds: 315_360_000,
 } as const
 
 export const INTERRUPT_MAX_WAIT_DEFAULT_SECONDS = 7 * 86_400
@@ -59,6 +61,12 @@ export const retryDelaySeconds = (backoff: Backoff, attempt: number, chance: num
   return plain - spread + 2 * spread * chance
 }
 
+/** A wait that somebody asked for, within its bounds; null is unbounded. */
+export const boundedInterruptTtl = (seconds: number): number | null =>
+  seconds <= 0
+    ? null
+    : Math.min(Math.max(seconds, INTERRUPT_TTL.minSeconds), INTERRUPT_TTL.maxSeconds)
+
 /**
  * The wait of an interrupt as a settings value means it: absent or unparsable keeps the default,
  * zero or less means unbounded, a positive value is raised to the floor (ADR-0046, Decision).
@@ -70,6 +78,5 @@ export const interruptTtlSeconds = (
   if (value === null) return { seconds: INTERRUPT_TTL.defaultSeconds, parsed: true }
   const number = /^\s*[-+]?\d+\s*$/.test(value) ? Number(value) : Number.NaN
   if (!Number.isSafeInteger(number)) return { seconds: INTERRUPT_TTL.defaultSeconds, parsed: false }
-  if (number <= 0) return { seconds: null, parsed: true }
-  return { seconds: Math.max(number, INTERRUPT_TTL.minSeconds), parsed: true }
+  return { seconds: boundedInterruptTtl(number), parsed: true }
 }

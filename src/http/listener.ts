@@ -16,6 +16,7 @@ export interface Listener {
 const HEADERS_MS = 15_000
 const REQUEST_MS = 60_000
 const STOP_MS = 5000
+const IDLE_MS = 20
 
 export const createListener = ({ host, port }: { host: string; port: number }): Listener => {
   const server = createServer()
@@ -42,8 +43,11 @@ export const createListener = ({ host, port }: { host: string; port: number }): 
       new Promise((resolve) => {
         if (!server.listening) return resolve()
         const cut = setTimeout(() => server.closeAllConnections(), STOP_MS)
+        // A connection whose last answer ends meanwhile would be kept open for a next request.
+        const idle = setInterval(() => server.closeIdleConnections(), IDLE_MS)
         server.close(() => {
           clearTimeout(cut)
+          clearInterval(idle)
           resolve()
         })
         server.closeIdleConnections()

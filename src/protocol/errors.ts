@@ -46,6 +46,7 @@ export interface Problem {
   message?: string
   violations?: readonly Violation[]
   state?: string
+  error?: string
   unread?: readonly unknown[]
   limit?: number
   retryAfterSeconds?: number
@@ -63,6 +64,7 @@ const ofRefusal = ({ kind, message, detail }: Refusal, requestId: string): Probl
     ...(message !== REFUSALS[kind] && { message }),
     ...(detail.violations && { violations: detail.violations }),
     ...(detail.state !== undefined && { state: detail.state }),
+    ...(detail.error !== undefined && { error: detail.error }),
     ...(detail.unread && { unread: detail.unread }),
     ...(detail.limit !== undefined && { limit: detail.limit }),
   }),
@@ -181,9 +183,10 @@ const typed = (name: string, members: object): object => ({
 
 const isA2aCode = (code: number): boolean => code <= -32001 && code >= -32009
 
-const metadataOf = ({ metadata, state, limit }: Problem): Record<string, string> => ({
+const metadataOf = ({ metadata, state, error, limit }: Problem): Record<string, string> => ({
   ...metadata,
   ...(state !== undefined && { state }),
+  ...(error !== undefined && { error }),
   ...(limit !== undefined && { limit: String(limit) }),
 })
 
@@ -246,12 +249,14 @@ export const API_ERRORS: Record<ProblemKind, Row> = {
 /** The agent and operator APIs: `data` is one object, `reason` and what goes with it. */
 export const apiError: Wording = (problem) => {
   const row = API_ERRORS[problem.kind]
-  const { violations, state, unread, limit, retryAfterSeconds, metadata, requestId } = problem
+  const { violations, state, error, unread, limit, retryAfterSeconds, metadata, requestId } =
+    problem
   return answer(problem, row, {
     reason: row.reason,
     ...metadata,
     ...(violations && { violations }),
     ...(state !== undefined && { state }),
+    ...(error !== undefined && { error }),
     ...(unread && { unread }),
     ...(limit !== undefined && { limit }),
     ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),

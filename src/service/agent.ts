@@ -36,6 +36,7 @@ export interface AgentParts {
 
 const SUMMARY = 2000
 const ATTEMPTS_SHOWN = 100
+const HEARTBEAT_TRIES = 3
 
 export const createAgentService = (parts: AgentParts): AgentService => {
   const { database, directory, line, wake, metrics, pollMs } = parts
@@ -210,21 +211,24 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     { leaseSeconds, holdSeconds, ...held },
     caller,
   ) => {
-    try {
-      const change = leaseSeconds === undefined ? {} : { leaseSeconds }
-      return (await move('heartbeat', held, caller, change)).todo
-    } catch (error) {
-      const interrupted =
-        error instanceof Refusal &&
-        error.kind === 'wrong_state' &&
-        error.detail.state?.endsWith('-required')
-      if (!interrupted) throw error
-      const endpoint = endpointWith(caller, 'work')
-      const change = {
-        holdSeconds: holdSeconds ?? endpoint.defaultLeaseSeconds,
-        maxWaitSeconds: longestWaitSeconds(await directory.settings()),
+    const endpoint = endpointWith(caller, 'work')
+    const changeFor = async (verb: 'heartbeat' | 'hold'): Promise<Change> =>
+      verb === 'hold'
+        ? {
+            holdSeconds: holdSeconds ?? endpoint.defaultLeaseSeconds,
+            maxWaitSeconds: longestWaitSeconds(await directory.settings()),
+          }
+        : { ...(leaseSeconds !== undefined && { leaseSeconds }) }
+    let verb: 'heartbeat' | 'hold' = 'heartbeat'
+    for (let tried = 1; ; tried += 1) {
+      try {
+        return (await move(verb, held, caller, await changeFor(verb))).todo
+      } catch (error) {
+        const moved = error instanceof Refusal && error.kind === 'wrong_state'
+        if (!moved || tried >= HEARTBEAT_TRIES) throw error
+        // It waits; or its answer has come between the two.
+        verb = error.detail.state === 'claimed' ? 'heartbeat' : 'hold'
       }
-      return (await move('hold', held, caller, change)).todo
     }
   }
 

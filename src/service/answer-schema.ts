@@ -20,6 +20,8 @@ const compile = (schema: JsonObject): ValidateFunction => {
   // A new one each time: an instance keeps every schema with an $id for ever.
   const ajv = new Ajv2020({ strict: false, allErrors: true, validateFormats: false })
   const validate = ajv.compile(schema)
+  // It would answer with a promise, which is true of any answer.
+  if ('$async' in validate) throw new Error('$async is not supported')
   compiled.set(text, validate)
   if (compiled.size > KEPT) compiled.delete(compiled.keys().next().value!)
   return validate

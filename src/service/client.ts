@@ -54,7 +54,7 @@ export const createDeliver =
       }
       const known = view.messages.find(({ message }) => message.messageId === sent.messageId)
       if (known) return repeated(view, known)
-      if (todo.finishedAt) throw new Refusal('finished', { id, state: todo.state })
+      if (todo.finishedAt) throw finished(view)
 
       const question = await checkedAgainst(database, todo, sent)
       const taken = await deliverTo(database, todo, sent, senderId, question)
@@ -65,6 +65,11 @@ export const createDeliver =
       if (tried >= TRIES) throw new Refusal('wrong_state', { id, state: todo.state })
     }
   }
+
+const finished = ({ todo: { id, state }, result }: TodoView): Refusal => {
+  const error = state === 'failed' ? result?.error : null
+  return new Refusal('finished', { id, state, ...(typeof error === 'string' && { error }) })
+}
 
 /** A repeated message waits for what its first sending waits for: a status later than itself. */
 const repeated = (view: TodoView, { seq, message, answers }: StoredMessage): Required<Sent> => ({

@@ -1,5 +1,9 @@
 /** When a wait ends, by the settings in force now. The sweep decides by the same in SQL. */
-import { INTERRUPT_MAX_WAIT_DEFAULT_SECONDS, interruptTtlSeconds } from '../domain/policy.ts'
+import {
+  boundedInterruptTtl,
+  INTERRUPT_MAX_WAIT_DEFAULT_SECONDS,
+  interruptTtlSeconds,
+} from '../domain/policy.ts'
 import type { Endpoint } from '../domain/scope.ts'
 import type { Todo } from '../domain/todo.ts'
 import type { Directory } from './directory.ts'
@@ -19,10 +23,11 @@ export const deadlineOf = async (
   if (todo.interruptedAt === null) return null
   const queue = await directory.queue(todo.queue)
   const setting = (await directory.settings()).get('interrupt_lease_ttl_seconds') ?? null
+  const asked = asker?.interruptTtlSeconds ?? queue?.policy.interruptTtlSeconds
   const seconds =
-    asker?.interruptTtlSeconds ??
-    queue?.policy.interruptTtlSeconds ??
-    interruptTtlSeconds(setting).seconds
+    asked === undefined || asked === null
+      ? interruptTtlSeconds(setting).seconds
+      : boundedInterruptTtl(asked)
   if (seconds === null) return null
   const own = todo.interruptedAt.getTime() + seconds * 1000
   return new Date(Math.max(own, todo.interruptHeldUntil?.getTime() ?? 0))

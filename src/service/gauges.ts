@@ -28,6 +28,8 @@ export const createGauges = ({ database, line, metrics }: GaugesParts) => {
     metrics.queueOldestPendingSeconds.reset()
     metrics.interruptOldestSeconds.reset()
     for (const { name: queue } of queues) {
+      // It may have been made on another node.
+      metrics.seedQueue(queue)
       for (const state of LIVE) metrics.queueTodos.set({ queue, state }, 0)
       metrics.queueOldestPendingSeconds.set({ queue }, 0)
       metrics.interruptOldestSeconds.set({ queue }, 0)

@@ -5,11 +5,17 @@
  * cancel them.
  */
 import type { Metrics } from '../base/metrics.ts'
+import { sleep } from '../base/time.ts'
 import { Refusal } from '../domain/errors.ts'
 import { STATE_NAMES, STATES } from '../domain/lifecycle.ts'
 import { type Endpoint, EVERYTHING } from '../domain/scope.ts'
 import type { Database } from '../store/database.ts'
-import { readDeadHolders, readQueuesServed, revokeExpired } from '../store/endpoints.ts'
+import {
+  readDeadHolders,
+  readQueuesSentTo,
+  readQueuesServed,
+  revokeExpired,
+} from '../store/endpoints.ts'
 import { listTodos } from '../store/todos.ts'
 import type { Moved } from '../store/transition.ts'
 import type { Batches } from './batches.ts'
@@ -31,6 +37,8 @@ export interface Revocation {
 }
 
 const PAGE = 200
+const PASSES = 5
+const PAUSE_MS = 10
 const LIVE = STATE_NAMES.filter((state) => STATES[state] !== 'ended' || state === 'failed')
 
 export const createRevocation = ({ database, batches, metrics }: RevocationParts): Revocation => {
@@ -39,7 +47,7 @@ export const createRevocation = ({ database, batches, metrics }: RevocationParts
     if (todo.finishedAt) metrics.todosFinished.inc({ queue: todo.queue, state: todo.state })
   }
 
-  const settle = async (endpointId: string): Promise<number> => {
+  const settleOnce = async (endpointId: string): Promise<number> => {
     const held = await readDeadHolders(database, endpointId)
     const queues = held.map(({ queue }) => queue)
     const served = await readQueuesServed(database, queues)
@@ -47,6 +55,17 @@ export const createRevocation = ({ database, batches, metrics }: RevocationParts
     const stranded = queues.filter((queue) => !served.includes(queue))
     const requeued = await batches('revoke', { ...change, queues: served }, countEnded)
     return requeued + (await batches('strand', { ...change, queues: stranded }, countEnded))
+  }
+
+  /** A row that its holder is just writing to is passed over: it is asked for again. */
+  const settle = async (endpointId: string): Promise<number> => {
+    let total = 0
+    for (let pass = 1; ; pass += 1) {
+      const settled = await settleOnce(endpointId)
+      total += settled
+      if (pass === PASSES || (pass > 1 && settled === 0)) return total
+      await sleep(PAUSE_MS)
+    }
   }
 
   return {
@@ -58,8 +77,8 @@ export const createRevocation = ({ database, batches, metrics }: RevocationParts
       for (const owner of holders) total += await settle(owner)
       return total
     },
-    cancelAllOf: async ({ id: clientId, queues }) => {
-      for (const queue of queues) {
+    cancelAllOf: async ({ id: clientId }) => {
+      for (const queue of await readQueuesSentTo(database, clientId)) {
         for (let full = true; full; ) {
           const { todos } = await listTodos(
             database,

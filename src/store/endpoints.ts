@@ -1,6 +1,6 @@
 /** Endpoints: vended credentials. The token is random, shown once, and kept as its SHA-256. */
 import { createHash, randomBytes } from 'node:crypto'
-import { OPEN_STATES } from '../domain/lifecycle.ts'
+import { INTERRUPT_STATES, OPEN_STATES } from '../domain/lifecycle.ts'
 import type { Endpoint, EndpointVerb } from '../domain/scope.ts'
 import { type Session, type Statement, statement } from './database.ts'
 import { inStates } from './lease.ts'
@@ -186,6 +186,15 @@ const claimers = statement<{ count: number }>(
 export const countClaimers = async (session: Session, queue: string): Promise<number> =>
   (await session.run(claimers, { queue }))[0]?.count ?? 0
 
+const sentTo = statement<{ queue: string }>(
+  'queues_sent_to',
+  'select distinct queue from todos where client_id = :client::uuid and finished_at is null',
+)
+
+/** Where this endpoint has live todos that it sent, whatever queues it has now. */
+export const readQueuesSentTo = async (session: Session, clientId: string): Promise<string[]> =>
+  (await session.run(sentTo, { client: clientId })).map(({ queue }) => queue)
+
 const expire = statement<{ id: string }>(
   'endpoints_expire',
   `update endpoints set revoked_at = now()
@@ -200,12 +209,21 @@ export const revokeExpired = async (session: Session): Promise<void> => {
 
 const deadHolders = statement<{ owner: string; queue: string }>(
   'endpoints_dead_holders',
-  `select distinct t.owner, t.queue from todos t join endpoints e on e.id = t.owner
+  `select t.owner, t.queue from todos t join endpoints e on e.id = t.owner
   where ${inStates(OPEN_STATES)}
-    and e.revoked_at is not null and (:endpoint::uuid is null or t.owner = :endpoint::uuid)`,
+    and e.revoked_at is not null and (:endpoint::uuid is null or t.owner = :endpoint::uuid)
+  union
+  select a.endpoint_id, t.queue from todos t
+    join attempts a on a.todo_id = t.id and a.seq = t.attempts_total and a.ended_at is null
+    join endpoints e on e.id = a.endpoint_id
+  where ${inStates(INTERRUPT_STATES)} and t.owner is null
+    and e.revoked_at is not null and (:endpoint::uuid is null or e.id = :endpoint::uuid)`,
 )
 
-/** Revoked endpoints that still hold todos, and in which queues; of one endpoint, or all. */
+/**
+ * Revoked endpoints that still hold todos, or whose question one is parked on, and in which
+ * queues; of one endpoint, or all.
+ */
 export const readDeadHolders = (
   session: Session,
   endpointId: string | null,

@@ -14,6 +14,7 @@ import {
   type State,
   type Verb,
 } from '../domain/lifecycle.ts'
+import { INTERRUPT_TTL } from '../domain/policy.ts'
 
 const list = (states: readonly State[]): string => states.map((state) => `'${state}'`).join(', ')
 
@@ -65,18 +66,29 @@ const CONDITIONS: Readonly<Record<Condition, string>> = {
   // Spelled with the column as well, so that it is a probe of todos_lease.
   leaseLapsed: `${FREE} and t.lease_expires_at <= now()`,
   // Past its own deadline and, if a live holder asked for longer, past that too (ADR-0046).
-  // The first line bounds the probe by the shortest wait anyone has; the second is the row's own.
+  // The first line bounds the probe by the shortest wait anyone has; the second is the row's own:
+  // its endpoint's, else its queue's (zero or less: unbounded), else the instance's.
   interruptExpired: `t.interrupted_at <= now() - make_interval(secs => (select least(
-      :ttl_seconds::double precision, (select min(interrupt_ttl_seconds) from endpoints),
-      (select min((policy->>'interruptTtlSeconds')::int) from queues))))
-    and t.interrupted_at <= now() - make_interval(secs => coalesce(
-      (select e.interrupt_ttl_seconds from attempts a join endpoints e on e.id = a.endpoint_id
-        where a.todo_id = t.id and a.seq = t.attempts_total),
-      (select (q.policy->>'interruptTtlSeconds')::int from queues q where q.name = t.queue),
-      :ttl_seconds::double precision))
+      :ttl_seconds::double precision,
+      (select greatest(min(interrupt_ttl_seconds), ${INTERRUPT_TTL.minSeconds})
+        from endpoints where interrupt_ttl_seconds > 0),
+      (select greatest(min((policy->>'interruptTtlSeconds')::int), ${INTERRUPT_TTL.minSeconds})
+        from queues where (policy->>'interruptTtlSeconds')::int > 0))))
+    and t.interrupted_at <= now() - make_interval(secs => (
+      select case when own.ttl is null then :ttl_seconds::double precision
+        when own.ttl > 0 then greatest(own.ttl, ${INTERRUPT_TTL.minSeconds}) end
+      from (select coalesce(
+        (select e.interrupt_ttl_seconds from attempts a join endpoints e on e.id = a.endpoint_id
+          where a.todo_id = t.id and a.seq = t.attempts_total),
+        (select (q.policy->>'interruptTtlSeconds')::int from queues q where q.name = t.queue)
+      ) as ttl) own))
     and (t.interrupt_held_until is null or t.interrupt_held_until <= now())`,
   comeDue: `t.ready_reason is not null and ${COME_DUE_AT} <= now()`,
   ownedBy: 't.owner = :endpoint::uuid and t.queue = any(:queues::text[])',
+  // Held, or parked on its question: what is lost with the endpoint where nobody else may claim.
+  leftBy: `t.queue = any(:queues::text[]) and (t.owner = :endpoint::uuid or (t.owner is null
+    and exists (select from attempts a where a.todo_id = t.id and a.seq = t.attempts_total
+      and a.ended_at is null and a.endpoint_id = :endpoint::uuid)))`,
   readAll: `(t.unread = 0 or t.unread = ${READ_NOW})`,
 }
 

@@ -228,6 +228,11 @@ const CARRIES_MESSAGE: readonly Verb[] = [
   'reject',
 ]
 
+/** It comes after the deadline of a request for authorisation: it may be the credential all the same. */
+const LATE_SECRET = `coalesce((select e.verb = 'interrupt' and e.to_state = 'auth-required'
+    from events e where e.todo_id = m.id and e.verb in ('interrupt', 'resume', 'answer')
+    order by e.seq desc limit 1), false)`
+
 const saying = (verb: Verb): string => {
   if (!CARRIES_MESSAGE.includes(verb)) return ''
   const isClient = rule(verb).by === 'client'
@@ -238,7 +243,7 @@ said as (
     answers, secret, schema)
   select m.id, m.seq, :message_id, '${isClient ? 'user' : 'agent'}', ${isClient}, :endpoint::uuid,
     :message::json, m.updated_at, ${answers ? 'm.former_status_seq' : 'null'},
-    ${answers ? `m.from_state = 'auth-required'` : 'false'},
+    ${answers ? `m.from_state = 'auth-required'` : verb === 'message' ? LATE_SECRET : 'false'},
     ${verb === 'interrupt' ? ':schema::json' : 'null'}
   from moved m where :message::json is not null)`
 }
@@ -252,6 +257,10 @@ made as (
 const REVOKED = `case when m.to_state = 'failed' then json_build_object('error', 'endpoint_revoked',
     'detail', 'the endpoint of its holder was revoked') end`
 
+/** A moment inside a document, written as everywhere on the wire. */
+const wire = (moment: string): string =>
+  `to_char(${moment} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
+
 /** The error of a row that a sweep gave up on, and the question that nobody answered. */
 const results: Partial<Record<Verb, string>> = {
   complete: ':result::json',
@@ -264,7 +273,8 @@ const results: Partial<Record<Verb, string>> = {
     'error', case when m.to_state = 'failed' then 'interrupt_expired' end,
     'detail', case when m.to_state = 'failed'
       then 'nobody answered in time, on the last attempt allowed' end,
-    'interrupt', json_build_object('state', m.from_state, 'interruptedAt', m.former_interrupted_at,
+    'interrupt', json_build_object('state', m.from_state,
+      'interruptedAt', ${wire('m.former_interrupted_at')},
       'message', (select q.message from messages q
         where q.todo_id = m.id and q.seq = m.former_status_seq))))`,
 }
@@ -302,7 +312,7 @@ const SWEEP_ERRORS: Partial<Record<Verb, string>> = {
 const detailOf = (verb: Verb): string => {
   if (verb === 'fail') {
     return `(case when m.next_retry_at is null then :detail::jsonb
-      else :detail::jsonb || jsonb_build_object('retryAt', m.next_retry_at) end)::json`
+      else :detail::jsonb || jsonb_build_object('retryAt', ${wire('m.next_retry_at')}) end)::json`
   }
   const code = SWEEP_ERRORS[verb]
   if (code) {

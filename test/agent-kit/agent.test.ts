@@ -158,11 +158,13 @@ test('a holder that cannot reach the server stops once its lease must have lapse
 })
 
 test('a cancel signal makes it look at once, and is not believed unasked', async () => {
+  let started = false
   let canceled = false
   let reason: string | undefined
   const { server } = await run(
     [claimed()],
     async ({ signal }) => {
+      started = true
       await new Promise((resolve) => signal.addEventListener('abort', resolve))
       reason = (signal.reason as AttemptAborted).reason
     },
@@ -171,7 +173,7 @@ test('a cancel signal makes it look at once, and is not believed unasked', async
         ? conflict('stale_fence')
         : { result: { state: 'claimed', unread: 0 } },
   )
-  await until(() => server.streams.length === 1)
+  await until(() => started && server.streams.length === 1)
   const signal = 'event: canceled\ndata: {"id":"todo-1","fence":"7"}\n\n'
   server.streams[0]?.send(signal)
   await until(() => made(server, 'todos.heartbeat'))

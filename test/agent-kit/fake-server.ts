@@ -5,7 +5,7 @@
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-export interface Call {
+interface Call {
   method: string
   params: Record<string, unknown>
 }

@@ -13,7 +13,8 @@ import {
   saying,
 } from '../support/steps.ts'
 
-const app = await startApp()
+// With a poll a minute away, what is announced is what moves things.
+const app = await startApp({ pollMs: 60_000 })
 const { client, agent } = await app.line('desk', {
   contexts: 'parallel',
   maxAttempts: 5,

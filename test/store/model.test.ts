@@ -43,6 +43,8 @@ const MAX_ATTEMPTS = 2
 interface Model {
   state: State
   owner: string | null
+  /** Who claimed last: whose question a parked todo waits on. */
+  asker: string | null
   fence: number
   attempt: number
   retryScheduled: boolean
@@ -61,6 +63,7 @@ interface Model {
 const fresh = (): Model => ({
   state: 'pending',
   owner: null,
+  asker: null,
   fence: 0,
   attempt: 0,
   retryScheduled: false,
@@ -106,6 +109,7 @@ const conditions: Record<Condition, (m: Model, step: Step) => boolean> = {
   interruptExpired: (m) => m.expired,
   comeDue: (m) => m.bell && (m.state === 'pending' ? m.due : m.retryDue),
   ownedBy: (m, step) => m.owner === AGENTS[step.agent],
+  leftBy: (m, step) => (m.owner ?? m.asker) === AGENTS[step.agent],
   readAll: (m, step) => m.unread === 0 || step.acknowledgeAll,
 }
 
@@ -129,6 +133,7 @@ const advance = (m: Model, step: Step): Model | null => {
   next.state = landed
   if (lease === 'grant') {
     next.owner = AGENTS[step.agent]
+    next.asker = next.owner
     next.fence += 1
   }
   if (lease === 'grant' || lease === 'extend' || lease === 'renew' || lease === 'clear')
@@ -170,7 +175,8 @@ const apply = async (id: string, m: Model, step: Step): Promise<string | null> =
     queues: ['q'],
     detail: { error: { code: 'x', message: 'x' } },
     ...(step.retry && { retrySeconds: 3600 }),
-    ...(step.delay && { dueSeconds: 3600 }),
+    // Only a release is ever delayed.
+    ...(step.delay && step.verb === 'release' && { dueSeconds: 3600 }),
     ...(step.acknowledgeAll && { through: 1_000_000 }),
   }
   try {

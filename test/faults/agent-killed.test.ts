@@ -1,0 +1,69 @@
+// system.md section 10, guarantees 1 and 2; cases F052, F055, F091 for a process that just goes.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { afterAll, expect, test } from 'vitest'
+import { a2aClient, agentClient } from '../support/actors.ts'
+import { startApp } from '../support/app.ts'
+import { killed, ROOT } from '../support/child.ts'
+import { attemptsOf, lapseLease, metric } from '../support/steps.ts'
+import { until } from '../support/until.ts'
+
+const REAP_MS = 200
+const app = await startApp({ reapMs: REAP_MS, pollMs: 60_000 })
+const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const a2a = a2aClient(app.url, 'desk', client.token)
+const colleague = agentClient(app.url, (await app.vend(['work'], ['desk'])).token)
+
+const children: ChildProcess[] = []
+afterAll(() => Promise.all(children.map(killed)))
+
+/** Comes back once the child works on a todo. */
+const startAgent = async (): Promise<{ child: ChildProcess; id: string }> => {
+  const child = spawn(
+    process.execPath,
+    ['--import', 'tsx', 'test/support/agent-child.ts', app.url, agent.token],
+    { cwd: ROOT, stdio: ['ignore', 'pipe', 'inherit'] },
+  )
+  children.push(child)
+  const [line] = await once(createInterface({ input: child.stdout! }), 'line')
+  return { child, id: JSON.parse(line).id }
+}
+
+test('an agent killed in the middle of its work leaves it to the next claim, at once when its lease has run out', async () => {
+  const task = await a2a.submit('x')
+  const { child, id } = await startAgent()
+  expect(id).toBe(task.id)
+  await killed(child)
+  // Its lease still runs: nobody else may have it.
+  expect((await colleague.call('todos.claim', {})).todos).toEqual([])
+  await lapseLease(app, id)
+  const todo = await colleague.claim()
+  expect(todo).toMatchObject({ id, attempt: 2 })
+  expect(todo.priorAttempts).toMatchObject([{ claimant: 'mortal', died: true }])
+  await colleague.call('todos.complete', todo.held)
+  expect((await a2a.get(id)).status.state).toBe('TASK_STATE_COMPLETED')
+  expect(await attemptsOf(app, id)).toHaveLength(2)
+})
+
+test('where nobody claims, the reaper takes it back at its next tick, counts it and rings for it', async () => {
+  const task = await a2a.submit('x')
+  const { child, id } = await startAgent()
+  expect(id).toBe(task.id)
+  await killed(child)
+  const waiting = colleague.call('todos.claim', { waitMs: 20_000 })
+  await until(async () => (await metric(app, 'switchboard_waiting_claims')) >= 1)
+  const series = 'switchboard_todo_leases_expired_total{queue="desk"}'
+  const before = await metric(app, series)
+  await lapseLease(app, id)
+  const { todos } = await waiting
+  expect(todos).toMatchObject([{ id, attempt: 2 }])
+  expect(await metric(app, series)).toBe(before + 1)
+  expect((await attemptsOf(app, id))[0]).toMatchObject({
+    outcome: 'reaped',
+    disposition: 'requeued',
+    died: true,
+    cause: 'lease_expired',
+  })
+  await colleague.call('todos.complete', { id, fence: todos[0].fence })
+})
