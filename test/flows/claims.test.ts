@@ -1,6 +1,6 @@
 // Cases F056, F057, F103 (one todo rouses few).
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient, type Answer } from '../support/actors.ts'
+import { type Answer, a2aClient, agentClient } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'
 import { metric, operate } from '../support/steps.ts'
 import { until } from '../support/until.ts'
@@ -27,9 +27,12 @@ const waiting = (n: number, url = app.url) =>
 /** How often the claim ran since the last look, as the database counted. */
 const countClaims = async (during: () => Promise<unknown>): Promise<number> => {
   const claims = () =>
-    operate(app, 'queues.list', {}).then(async () => (await app.sql<{ n: number }>(
-      `select coalesce(sum(calls), 0)::int as n from claim_calls`,
-    ))[0]!.n)
+    operate(app, 'queues.list', {}).then(
+      async () =>
+        (
+          await app.sql<{ n: number }>(`select coalesce(sum(calls), 0)::int as n from claim_calls`)
+        )[0]!.n,
+    )
   const before = await claims()
   await during()
   return (await claims()) - before
