@@ -24,6 +24,7 @@ const GATHER_MS = 5
 export const createWorkers = (parts: WorkerParts): Worker[] => {
   const reap = guarded('reap', parts.sweep.reap, parts)
   const comeDue = guarded('come_due', parts.sweep.comeDue, parts)
+  const timeOut = guarded('timeout', parts.sweep.timeOut, parts)
   const place = guarded('place', parts.sweep.place, parts)
   const onError = (error: unknown): void => {
     throw error
@@ -31,6 +32,7 @@ export const createWorkers = (parts: WorkerParts): Worker[] => {
   return [
     { name: 'reaper', run: (signal) => every(parts.reapMs, reap, signal, { onError }) },
     { name: 'bell', run: (signal) => every(parts.comeDueMs, comeDue, signal, { onError }) },
+    { name: 'alarm', run: (signal) => every(parts.comeDueMs, timeOut, signal, { onError }) },
     { name: 'placer', run: (signal) => placing(place, parts, signal) },
   ]
 }

@@ -7,6 +7,7 @@
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { ENDED_STATES, OUTCOMES } from '../domain/lifecycle.ts'
+import { TIMEOUT_ERRORS } from '../domain/policy.ts'
 
 interface Metric {
   type: 'counter' | 'gauge' | 'histogram'
@@ -52,6 +53,12 @@ export const METRICS = {
     name: 'switchboard_interrupt_leases_reclaimed_total',
     help: 'Todos taken back by the reaper because nobody answered their interrupt in time',
     labels: ['queue'],
+  },
+  timeouts: {
+    type: 'counter',
+    name: 'switchboard_timeouts_total',
+    help: 'Todos that passed a limit on their time, by the limit',
+    labels: ['queue', 'timeout'],
   },
   authFailures: {
     type: 'counter',
@@ -192,6 +199,7 @@ export const createMetrics = (): Metrics => {
     named.todosClaimed.inc({ queue }, 0)
     named.todoLeasesExpired.inc({ queue }, 0)
     named.interruptLeasesReclaimed.inc({ queue }, 0)
+    for (const timeout of TIMEOUT_ERRORS) named.timeouts.inc({ queue, timeout }, 0)
     for (const state of ENDED_STATES) named.todosFinished.inc({ queue, state }, 0)
     for (const outcome of OUTCOMES) named.attemptsEnded.inc({ queue, outcome }, 0)
   }

@@ -79,6 +79,8 @@ export type Condition =
   | 'leaseLapsed'
   | 'interruptExpired'
   | 'comeDue'
+  | 'silentOrOverdue'
+  | 'outOfTime'
   | 'ownedBy'
   | 'leftBy'
   | 'readAll'
@@ -284,6 +286,28 @@ export const VERBS = {
     attempt: 'reaped',
     event: true,
     ready: 'requeued',
+  },
+  /** Alive but wedged: no progress for too long, or working for too long (heartbeats regardless). */
+  timeOut: {
+    by: 'server',
+    from: held,
+    when: ['silentOrOverdue'],
+    to: 'pending',
+    atCap: 'failed',
+    lease: 'clear',
+    attempt: 'timed_out',
+    event: true,
+    ready: 'requeued',
+  },
+  /** Not started in time, or not finished in time whatever its retries: there is no next one. */
+  expire: {
+    by: 'server',
+    from: unfinished,
+    when: ['unfinished', 'outOfTime'],
+    to: 'failed',
+    lease: 'clear',
+    attempt: 'timed_out',
+    event: true,
   },
   /** The holder's endpoint was revoked, and another live endpoint may claim the queue. */
   revoke: {

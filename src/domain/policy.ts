@@ -11,6 +11,33 @@ export interface Backoff {
   jitter: number
 }
 
+/** Seconds each; an absent one is no limit. A send may set its own over the queue's. */
+export interface Timeouts {
+  /** From claimable to claimed. */
+  scheduleToStart?: number
+  /** From claimed to the end of the attempt, waits for answers left out. */
+  startToClose?: number
+  /** From sent to ended, retries and all. */
+  scheduleToClose?: number
+  /** From one sign of progress to the next. */
+  heartbeat?: number
+}
+
+export const TIMEOUT_NAMES = [
+  'scheduleToStart',
+  'startToClose',
+  'scheduleToClose',
+  'heartbeat',
+] as const satisfies (keyof Timeouts)[]
+
+/** What a todo that passed one of them is told to have failed with. */
+export const TIMEOUT_ERRORS = [
+  'schedule_to_start_timeout',
+  'start_to_close_timeout',
+  'schedule_to_close_timeout',
+  'heartbeat_timeout',
+] as const
+
 /** How a queue treats its todos. Every member has a default, so a queue needs no policy. */
 export interface QueuePolicy {
   maxAttempts: number
@@ -20,12 +47,7 @@ export interface QueuePolicy {
   dedupe: 'off' | 'messageId'
   concurrency?: number
   interruptTtlSeconds?: number
-  timeouts: {
-    scheduleToStart?: number
-    startToClose?: number
-    scheduleToClose?: number
-    heartbeat?: number
-  }
+  timeouts: Timeouts
   retentionDays?: number
 }
 

@@ -74,7 +74,19 @@ export interface Todo {
   createdAt: Date
   updatedAt: Date
   finishedAt: Date | null
+  limits: Limits
+  /** Schedule-to-close: the moment past which there is no retry. */
+  closeAt: Date | null
+  /** Since when the attempt runs, the time spent in interrupts left out. */
+  startedAt: Date | null
   retryOf: string | null
+}
+
+/** Limits on the time a todo may take; null is none (system.md section 6). */
+export interface Limits {
+  scheduleToStartSeconds: number | null
+  startToCloseSeconds: number | null
+  heartbeatSeconds: number | null
 }
 
 /** A message as stored: its place in the todo's order, and whether the holder has handled it. */

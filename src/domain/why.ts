@@ -30,6 +30,19 @@ const at = (moment: Date): string => moment.toISOString().replace(/\.\d{3}Z$/, '
 
 const tries = ({ attempt, maxAttempts }: Todo): string => `attempt ${attempt} of ${maxAttempts}`
 
+/** The earlier of two moments, either of which may be missing. */
+const earlier = (a: Date | null, b: Date | null): Date | null => {
+  if (!a || !b) return a ?? b
+  return a < b ? a : b
+}
+
+const after = (from: Date | null, seconds: number | null): Date | null =>
+  from && seconds !== null ? new Date(from.getTime() + seconds * 1000) : null
+
+/** What of its own limits it may run into next, as a clause. */
+const limited = (what: string, moment: Date | null, then: string): string =>
+  moment ? `; ${what} by ${at(moment)} ${then}` : ''
+
 const afterwards = (todo: Todo): string =>
   todo.attempt >= todo.maxAttempts ? 'it ends as a dead letter' : 'it goes back to its queue'
 
@@ -40,27 +53,39 @@ const waiting = ({ todo, claimers, error }: WhyFacts): Why => {
     return { why, since, until: nextRetryAt }
   }
   const due = dueAt ?? since
+  const start = after(due, todo.limits.scheduleToStartSeconds)
+  const limits =
+    limited('not started', start, 'it fails (schedule_to_start_timeout)') +
+    limited('not ended', todo.closeAt, 'it fails (schedule_to_close_timeout)')
   const who =
     claimers === 0
       ? `nobody may claim from ${queue}: vend an endpoint with the verb work for it`
       : `an agent of ${queue} claims it (${claimers} endpoint${claimers === 1 ? '' : 's'} may)`
   return due > since
     ? {
-        why: `waits until ${at(due)}, as asked when it was handed back; then ${who}`,
+        why: `waits until ${at(due)}, as asked when it was handed back; then ${who}${limits}`,
         since,
         until: due,
       }
-    : { why: `waits since ${at(since)} until ${who}`, since, until: null }
+    : {
+        why: `waits since ${at(since)} until ${who}${limits}`,
+        since,
+        until: earlier(start, todo.closeAt),
+      }
 }
 
 const held = ({ todo, holder }: WhyFacts): Why => {
-  const until = todo.leaseExpiresAt
-  const lease = until ? `; without a heartbeat by ${at(until)} ${afterwards(todo)}` : ''
-  return {
-    why: `${holder ?? 'its holder'} works on it since ${at(todo.statusAt)}, ${tries(todo)}${lease}`,
-    since: todo.statusAt,
-    until,
-  }
+  const { leaseExpiresAt, limits, progressAt, startedAt, closeAt } = todo
+  const silence = after(progressAt, limits.heartbeatSeconds)
+  const attempt = after(startedAt, limits.startToCloseSeconds)
+  const why =
+    `${holder ?? 'its holder'} works on it since ${at(todo.statusAt)}, ${tries(todo)}` +
+    limited('without a heartbeat', leaseExpiresAt, afterwards(todo)) +
+    limited('without progress', silence, `${afterwards(todo)} (heartbeat_timeout)`) +
+    limited('not finished', attempt, `${afterwards(todo)} (start_to_close_timeout)`) +
+    limited('not ended', closeAt, 'it fails (schedule_to_close_timeout)')
+  const until = [leaseExpiresAt, silence, attempt, closeAt].reduce(earlier, null)
+  return { why, since: todo.statusAt, until }
 }
 
 const interrupted = ({ todo, holder, question, deadline }: WhyFacts): Why => {

@@ -25,6 +25,19 @@ export const fromMessages = (messages: readonly StoredMessage[]) => ({
   history: messages.map(({ message }) => message),
 })
 
+/** The limits that bind this attempt: moments, and the seconds it may go without progress. */
+export const fromDeadlines = ({ limits, startedAt, closeAt }: Todo) => ({
+  ...(startedAt &&
+    limits.startToCloseSeconds !== null && {
+      startToClose: fromTime(new Date(startedAt.getTime() + limits.startToCloseSeconds * 1000)),
+    }),
+  ...(closeAt && { scheduleToClose: fromTime(closeAt) }),
+  ...(limits.heartbeatSeconds !== null && { heartbeatSeconds: limits.heartbeatSeconds }),
+  ...(limits.scheduleToStartSeconds !== null && {
+    scheduleToStartSeconds: limits.scheduleToStartSeconds,
+  }),
+})
+
 const fromRow = (todo: Todo) => ({
   id: todo.id,
   queue: todo.queue,
@@ -48,6 +61,7 @@ const fromRow = (todo: Todo) => ({
   updatedAt: fromTime(todo.updatedAt),
   finishedAt: fromTimeOrNull(todo.finishedAt),
   statusAt: fromTime(todo.statusAt),
+  deadlines: fromDeadlines(todo),
   retryOf: todo.retryOf,
 })
 

@@ -126,7 +126,7 @@ export const createClientService = (
   const { database, directory, metrics } = parts
 
   const create = async (
-    { queue, message, metadata, priority }: Send,
+    { queue, message, metadata, priority, timeouts }: Send,
     clientId: string,
   ): Promise<Sent> => {
     const found = await directory.queue(queue)
@@ -143,6 +143,7 @@ export const createClientService = (
       maxAttempts: found.policy.maxAttempts ?? DEFAULT_POLICY.maxAttempts,
       message: whole,
       ...(metadata && { metadata }),
+      timeouts: { ...found.policy.timeouts, ...timeouts },
       detail: { text: excerpt(message) },
     })
     if (!todo) throw new Refusal('forbidden')

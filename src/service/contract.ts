@@ -3,7 +3,7 @@
  * against. Domain types in, domain types out; a refusal is thrown (domain/errors.ts).
  */
 import type { InterruptState, State } from '../domain/lifecycle.ts'
-import type { QueuePolicy } from '../domain/policy.ts'
+import type { QueuePolicy, Timeouts } from '../domain/policy.ts'
 import type { Queue, QueueCard } from '../domain/queue.ts'
 import type { Caller, Endpoint, EndpointVerb, Scope } from '../domain/scope.ts'
 import type {
@@ -34,6 +34,8 @@ export interface Send {
   metadata?: JsonObject
   /** 0 first, 1 by default, 2 last. */
   priority?: number
+  /** Over those of the queue. */
+  timeouts?: Timeouts
 }
 
 export interface Sent {
@@ -165,7 +167,7 @@ export interface OperatorService {
     id: string,
     caller: Caller,
   ): Promise<{ view: TodoView; attempts: Attempt[]; events: Event[] }>
-  send(send: { queue: string; message: Message; priority?: number }): Promise<TodoView>
+  send(send: Omit<Send, 'metadata'>): Promise<TodoView>
   answer(
     id: string,
     message: Message,

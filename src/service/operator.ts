@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import type { Metrics } from '../base/metrics.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
 import { phaseOf } from '../domain/lifecycle.ts'
-import { DEFAULT_POLICY, LEASE, type QueuePolicy } from '../domain/policy.ts'
+import { DEFAULT_POLICY, LEASE, type QueuePolicy, type Timeouts } from '../domain/policy.ts'
 import type { QueueCard } from '../domain/queue.ts'
 import { EVERYTHING, watchScope } from '../domain/scope.ts'
 import type { Event, Todo, TodoView } from '../domain/todo.ts'
@@ -111,6 +111,7 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
         maxAttempts: todo.maxAttempts,
         message: { ...first.message, taskId: id },
         ...(metadata && { metadata }),
+        timeouts: timeoutsOf(todo),
         detail: { text: excerpt(first.message) },
         retryOf: todo.id,
       })
@@ -208,7 +209,7 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
       ])
       return { view, attempts, events: events.map(withoutDocuments) }
     },
-    send: async ({ queue, message, priority }) => {
+    send: async ({ queue, message, priority, timeouts }) => {
       const found = (await readQueues(database)).find(({ name }) => name === queue)
       if (!found) throw new Refusal('not_found')
       const id = randomUUID()
@@ -221,6 +222,7 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
         priority: priority ?? 1,
         maxAttempts: found.policy.maxAttempts,
         message: { ...message, taskId: id, contextId },
+        timeouts: { ...found.policy.timeouts, ...timeouts },
         detail: { text: excerpt(message) },
       })
       const view = todo && (await readView(database, id, EVERYTHING))
@@ -261,6 +263,16 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     cancel: (id) => cancelTodo(database, metrics, id, EVERYTHING),
   }
 }
+
+/** As long as the dead one had, counted anew. */
+const timeoutsOf = ({ limits, closeAt, createdAt }: Todo): Timeouts => ({
+  ...(limits.scheduleToStartSeconds !== null && { scheduleToStart: limits.scheduleToStartSeconds }),
+  ...(limits.startToCloseSeconds !== null && { startToClose: limits.startToCloseSeconds }),
+  ...(limits.heartbeatSeconds !== null && { heartbeat: limits.heartbeatSeconds }),
+  ...(closeAt && {
+    scheduleToClose: Math.max(1, Math.round((closeAt.getTime() - createdAt.getTime()) / 1000)),
+  }),
+})
 
 /** The conversation and artifacts are shown once, not again with each event. */
 const withoutDocuments = (event: Event): Event => ({ ...event, message: null, artifact: null })

@@ -7,6 +7,7 @@
  */
 import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
+import { OPEN_STATES } from '../domain/lifecycle.ts'
 import { interruptTtlSeconds } from '../domain/policy.ts'
 import type { Database } from '../store/database.ts'
 import { placeEvents } from '../store/events.ts'
@@ -27,6 +28,8 @@ export interface SweepParts {
 export interface Sweep {
   /** Lapsed leases and overdue interrupts, after the work of dead endpoints; how many of the two. */
   reap(): Promise<number>
+  /** Todos that passed a limit on their time; how many. */
+  timeOut(): Promise<number>
   /** Announces todos whose retry or delay is over; how many. */
   comeDue(): Promise<number>
   /** Gives committed events their place in the feed; another node may be at it. */
@@ -47,6 +50,14 @@ export const createSweep = (parts: SweepParts): Sweep => {
   const countReclaimed = (moved: Moved): void => {
     countReaped(moved)
     metrics.interruptLeasesReclaimed.inc({ queue: moved.todo.queue })
+  }
+
+  const countTimedOut = ({ todo, from, timeout }: Moved): void => {
+    metrics.timeouts.inc({ queue: todo.queue, timeout: timeout ?? 'unknown' })
+    if (OPEN_STATES.includes(from)) {
+      metrics.attemptsEnded.inc({ queue: todo.queue, outcome: 'timed_out' })
+    }
+    if (todo.finishedAt) metrics.todosFinished.inc({ queue: todo.queue, state: todo.state })
   }
 
   const counted = (sweep: string, rows: number): number => {
@@ -81,6 +92,10 @@ export const createSweep = (parts: SweepParts): Sweep => {
       const count = counted('lease', leases) + counted('interrupt', interrupts)
       if (count > 0) log.info({ count }, 'reaped expired leases')
       return count
+    },
+    timeOut: async () => {
+      const requeued = await batches('timeOut', {}, countTimedOut)
+      return counted('timeout', requeued + (await batches('expire', {}, countTimedOut)))
     },
     comeDue: async () => counted('come_due', await batches('comeDue')),
     place: async () => {

@@ -46,6 +46,19 @@ const COME_DUE_AT = 'coalesce(t.next_retry_at, t.due_at)'
 export const READ_NOW = `(select count(*) from messages m where m.todo_id = t.id and m.owed
   and m.seq > t.acknowledged_seq and m.seq <= coalesce(:through::int, 0))::int`
 
+/** Which limit of an attempt has passed, by the name of its error; null when none has. */
+export const TIMED_OUT = `case
+  when t.progress_at + make_interval(secs => t.heartbeat_seconds) <= now()
+    then 'heartbeat_timeout'
+  when t.started_at + make_interval(secs => t.start_to_close_seconds) <= now()
+    then 'start_to_close_timeout' end`
+
+/** Which limit of the whole todo has passed. */
+export const OUT_OF_TIME = `case
+  when t.close_at <= now() then 'schedule_to_close_timeout'
+  when t.state = 'pending' and t.due_at + make_interval(secs => t.schedule_to_start_seconds) <= now()
+    then 'schedule_to_start_timeout' end`
+
 /** Nobody holds the row, or its holder's lease has lapsed. */
 export const FREE = 'lease_free(t.owner, t.lease_expires_at)'
 
@@ -83,6 +96,8 @@ const CONDITIONS: Readonly<Record<Condition, string>> = {
         (select (q.policy->>'interruptTtlSeconds')::int from queues q where q.name = t.queue)
       ) as ttl) own))
     and (t.interrupt_held_until is null or t.interrupt_held_until <= now())`,
+  silentOrOverdue: `t.alarm_at <= now() and (${TIMED_OUT}) is not null`,
+  outOfTime: `t.alarm_at <= now() and (${OUT_OF_TIME}) is not null`,
   comeDue: `t.ready_reason is not null and ${COME_DUE_AT} <= now()`,
   ownedBy: 't.owner = :endpoint::uuid and t.queue = any(:queues::text[])',
   // Held, or parked on its question: what is lost with the endpoint where nobody else may claim.
@@ -107,6 +122,8 @@ const ORDER: Partial<Record<Verb, string>> = {
   reapLease: 't.lease_expires_at', // todos_lease
   reapInterrupt: 't.interrupted_at', // todos_interrupt
   comeDue: COME_DUE_AT, // todos_come_due
+  timeOut: 't.alarm_at', // todos_alarm
+  expire: 't.alarm_at',
 }
 
 const inOrder = (verb: Verb): string => (ORDER[verb] ? `order by ${ORDER[verb]}` : '')

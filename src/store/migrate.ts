@@ -7,6 +7,7 @@ import knexFactory, { type Knex } from 'knex'
 import pg from 'pg'
 import * as schema from '../../migrations/0001_schema.ts'
 import * as interruptDeadline from '../../migrations/0002_interrupt_deadline.ts'
+import * as timeouts from '../../migrations/0003_timeouts.ts'
 
 interface Migration {
   name: string
@@ -21,6 +22,7 @@ const down = async (): Promise<void> => {
 const MIGRATIONS: readonly Migration[] = [
   { name: '0001_schema', ...schema, down },
   { name: '0002_interrupt_deadline', ...interruptDeadline, down },
+  { name: '0003_timeouts', ...timeouts, down },
 ]
 
 /** The database was migrated by a newer switchboard than this one. */

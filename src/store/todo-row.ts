@@ -28,6 +28,11 @@ export interface TodoRow {
   created_at: Date
   updated_at: Date
   finished_at: Date | null
+  schedule_to_start_seconds: number | null
+  start_to_close_seconds: number | null
+  heartbeat_seconds: number | null
+  close_at: Date | null
+  started_at: Date | null
   retry_of: string | null
 }
 
@@ -57,6 +62,11 @@ const COLUMNS: readonly (keyof TodoRow)[] = [
   'created_at',
   'updated_at',
   'finished_at',
+  'schedule_to_start_seconds',
+  'start_to_close_seconds',
+  'heartbeat_seconds',
+  'close_at',
+  'started_at',
   'retry_of',
 ]
 
@@ -89,5 +99,12 @@ export const toTodo = (row: TodoRow): Todo => ({
   createdAt: row.created_at,
   updatedAt: row.updated_at,
   finishedAt: row.finished_at,
+  limits: {
+    scheduleToStartSeconds: row.schedule_to_start_seconds,
+    startToCloseSeconds: row.start_to_close_seconds,
+    heartbeatSeconds: row.heartbeat_seconds,
+  },
+  closeAt: row.close_at,
+  startedAt: row.started_at,
   retryOf: row.retry_of,
 })

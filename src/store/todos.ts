@@ -6,6 +6,7 @@
 import knexFactory, { type Knex } from 'knex'
 import { invalid } from '../domain/errors.ts'
 import type { Outcome } from '../domain/lifecycle.ts'
+import type { Timeouts } from '../domain/policy.ts'
 import { EVERYTHING, type Scope } from '../domain/scope.ts'
 import type {
   Artifact,
@@ -36,6 +37,7 @@ export interface NewTodo {
   message: Message
   metadata?: JsonObject
   detail: EventDetail
+  timeouts?: Timeouts
   retryOf?: string
 }
 
@@ -44,10 +46,14 @@ const addStatement = statement<TodoRow>(
   'todo_add',
   `
 with added as (
-  insert into todos (id, queue, context_id, client_id, priority, max_attempts, due_at, retry_of)
+  insert into todos (id, queue, context_id, client_id, priority, max_attempts, due_at, retry_of,
+    schedule_to_start_seconds, start_to_close_seconds, heartbeat_seconds, close_at, alarm_at)
   select :id::uuid, q.name, :context_id, :client_id::uuid, :priority::smallint, :max_attempts::int,
-    now(), :retry_of::uuid
-  from queues q where q.name = :queue
+    now(), :retry_of::uuid, :schedule_to_start::int, :start_to_close::int, :heartbeat::int, l.close_at,
+    todo_alarm('pending', l.close_at, now(), :schedule_to_start::int, null, null, null, null)
+  from queues q
+    cross join lateral (select now() + make_interval(secs => :schedule_to_close::int) as close_at) l
+  where q.name = :queue
   returning *),
 said as (
   insert into messages (todo_id, seq, message_id, role, sender, message, received_at)
@@ -76,6 +82,10 @@ export const addTodo = async (session: Session, todo: NewTodo): Promise<Todo | n
     metadata: todo.metadata && JSON.stringify(todo.metadata),
     detail: JSON.stringify(todo.detail),
     retry_of: todo.retryOf,
+    schedule_to_start: todo.timeouts?.scheduleToStart,
+    start_to_close: todo.timeouts?.startToClose,
+    schedule_to_close: todo.timeouts?.scheduleToClose,
+    heartbeat: todo.timeouts?.heartbeat,
   })
   if (!row) return null
   session.ring([

@@ -29,7 +29,7 @@ import {
   type Statement,
   statement,
 } from './database.ts'
-import { due, dueIds, FREE, NEXT, one, READ_NOW } from './lease.ts'
+import { due, dueIds, FREE, NEXT, OUT_OF_TIME, one, READ_NOW, TIMED_OUT } from './lease.ts'
 import { scopeSql, scopeValues } from './scope.ts'
 import { TODO_COLUMNS, type TodoRow, toTodo } from './todo-row.ts'
 import { isUuid } from './uuid.ts'
@@ -75,12 +75,15 @@ export interface Moved {
   from: State
   formerOwner: string | null
   ready: ReadyReason | null
+  /** Which limit was passed, for the sweeps of timeouts. */
+  timeout: string | null
 }
 
 interface MovedRow extends TodoRow {
   from_state: State
   former_owner: string | null
   ready: ReadyReason | null
+  timeout: string | null
 }
 
 const list = (states: readonly State[]): string => states.map((state) => `'${state}'`).join(', ')
@@ -127,7 +130,9 @@ const assignments = (verb: Verb): Record<string, string> => {
     ...((verb === 'heartbeat' || verb === 'hold' || attempt === 'open') && {
       last_heartbeat_at: 'p.at',
     }),
-    ...((progress || attempt === 'open') && { progress_at: 'p.at' }),
+    ...((progress || attempt === 'open' || verb === 'resume') && { progress_at: 'p.at' }),
+    ...(attempt === 'open' && { started_at: 'p.at' }),
+    ...(verb === 'resume' && { started_at: 't.started_at + (p.at - t.interrupted_at)' }),
     ...(event && { seq: 't.seq + 1' }),
     ...((moves || verb === 'say') && { status_seq: 't.seq + 1', status_at: 'p.at' }),
     ...(attempt === 'open' && {
@@ -141,6 +146,20 @@ const assignments = (verb: Verb): Record<string, string> => {
       acknowledged_seq: 'greatest(t.acknowledged_seq, coalesce(:through::int, 0))',
     }),
     ...leaseAssignments(lease, parks),
+  }
+}
+
+/** The alarm follows from the other columns, as they are after the move. */
+const withAlarm = (sets: Record<string, string>): Record<string, string> => {
+  const after = (column: string): string => sets[column] ?? `t.${column}`
+  const moved = ['state', 'due_at', 'progress_at', 'started_at'].some((column) => column in sets)
+  if (!moved) return sets
+  return {
+    ...sets,
+    alarm_at: `case when ${sets.finished_at ?? 'null::timestamptz'} is null then todo_alarm(
+      ${after('state')}, t.close_at, ${after('due_at')}, t.schedule_to_start_seconds,
+      ${after('progress_at')}, t.heartbeat_seconds, ${after('started_at')},
+      t.start_to_close_seconds) end`,
   }
 }
 
@@ -195,7 +214,7 @@ const closing = (verb: Verb): string => {
 closed as (
   update attempts a set
     ended_at = m.updated_at, outcome = '${outcome}', disposition = ${dispositions},
-    summary = :summary::text, cause = :cause::text,
+    summary = :summary::text, cause = ${TIMEOUTS[verb] ? 'm.timeout' : ':cause::text'},
     last_heartbeat_at = m.former_heartbeat_at, progress_at = m.former_progress_at,
     lease_expires_at = m.former_lease_expires_at
   from moved m
@@ -254,6 +273,9 @@ made as (
   select m.id, :artifact_id, m.seq, :append::boolean, :last_chunk::boolean, :artifact::json
   from moved m)`
 
+const TIMED = `case when m.to_state = 'failed' then json_build_object('error', m.timeout,
+    'detail', 'a limit on its time was passed') end`
+
 const REVOKED = `case when m.to_state = 'failed' then json_build_object('error', 'endpoint_revoked',
     'detail', 'the endpoint of its holder was revoked') end`
 
@@ -269,6 +291,8 @@ const results: Partial<Record<Verb, string>> = {
     'detail', 'the holder of the last attempt stopped heartbeating') end`,
   revoke: REVOKED,
   strand: REVOKED,
+  timeOut: TIMED,
+  expire: TIMED,
   reapInterrupt: `json_strip_nulls(json_build_object(
     'error', case when m.to_state = 'failed' then 'interrupt_expired' end,
     'detail', case when m.to_state = 'failed'
@@ -314,6 +338,7 @@ const detailOf = (verb: Verb): string => {
     return `(case when m.next_retry_at is null then :detail::jsonb
       else :detail::jsonb || jsonb_build_object('retryAt', ${wire('m.next_retry_at')}) end)::json`
   }
+  if (TIMEOUTS[verb]) return `json_build_object('error', json_build_object('code', m.timeout))`
   const code = SWEEP_ERRORS[verb]
   if (code) {
     return `case when m.to_state = 'failed'
@@ -322,10 +347,14 @@ const detailOf = (verb: Verb): string => {
   return ':detail::json'
 }
 
+const TIMEOUTS: Partial<Record<Verb, string>> = { timeOut: TIMED_OUT, expire: OUT_OF_TIME }
+
 /** The whole sentence: `phrase` is what lease.ts picks by; `extra` is read from the moved rows. */
 const sentence = (verb: Verb, phrase: string, extra = ''): string => {
   const { attempt, event } = rule(verb)
-  const sets = Object.entries(assignments(verb)).map(([column, value]) => `${column} = ${value}`)
+  const sets = Object.entries(withAlarm(assignments(verb))).map(
+    ([column, value]) => `${column} = ${value}`,
+  )
   const reads = verb === 'acknowledge' || verb === 'complete'
   const source = phrase.trimStart().startsWith('from') ? phrase : `from todos t ${phrase}`
   return `
@@ -333,7 +362,7 @@ with picked as (
   select t.id, t.state as from_state, ${landing(rule(verb))} as to_state,
     greatest(clock_timestamp(), t.updated_at) as at, t.ready_reason,
     ${verb === 'fail' ? `case when :retry_seconds::double precision is not null and t.attempt < t.max_attempts then now() + make_interval(secs => :retry_seconds::double precision) end` : 'null::timestamptz'} as retry_at,
-    ${reads ? READ_NOW : '0'} as read_now,
+    ${reads ? READ_NOW : '0'} as read_now, ${TIMEOUTS[verb] ?? 'null'} as timeout,
     t.owner as former_owner, t.claimant as former_claimant, t.attempts_total as former_attempts,
     t.last_heartbeat_at as former_heartbeat_at, t.progress_at as former_progress_at,
     t.lease_expires_at as former_lease_expires_at, t.interrupted_at as former_interrupted_at,
@@ -344,10 +373,10 @@ moved as (
   from picked p where t.id = p.id
   returning t.*, p.from_state, p.to_state, p.former_owner, p.former_claimant, p.former_attempts,
     p.former_heartbeat_at, p.former_progress_at, p.former_lease_expires_at,
-    p.former_interrupted_at, p.former_status_seq, ${readyOf(verb)} as ready)${closing(verb)}${
+    p.former_interrupted_at, p.former_status_seq, p.timeout, ${readyOf(verb)} as ready)${closing(verb)}${
       attempt === 'open' ? opening : ''
     }${saying(verb)}${verb === 'artifact' ? making : ''}${keeping(verb)}${event ? telling(verb) : ''}
-select ${TODO_COLUMNS('m')}, m.from_state, m.former_owner, m.ready${extra}
+select ${TODO_COLUMNS('m')}, m.from_state, m.former_owner, m.ready, m.timeout${extra}
 from moved m${
     attempt === 'keep'
       ? ''
@@ -364,7 +393,15 @@ const oneStatements = Object.fromEntries(
   VERB_NAMES.map((verb) => [verb, compile(verb, sentence(verb, one(verb)))]),
 ) as Record<Verb, Statement<MovedRow>>
 
-const SWEEP_VERBS = ['reapLease', 'reapInterrupt', 'comeDue', 'revoke', 'strand'] as const
+const SWEEP_VERBS = [
+  'reapLease',
+  'reapInterrupt',
+  'comeDue',
+  'timeOut',
+  'expire',
+  'revoke',
+  'strand',
+] as const
 export type SweepVerb = (typeof SWEEP_VERBS)[number]
 
 const sweepStatements = Object.fromEntries(
@@ -409,6 +446,7 @@ const toMoved = (row: MovedRow): Moved => ({
   from: row.from_state,
   formerOwner: row.former_owner,
   ready: row.ready,
+  timeout: row.timeout,
 })
 
 /** Who should look again after these moves. */

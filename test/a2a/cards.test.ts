@@ -1,27 +1,30 @@
 // Cases F013 (the extended card), F016.
 import { expect, test } from 'vitest'
+import { a2aClient } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'
 import { operate, rowCounts } from '../support/steps.ts'
-import { a2aClient } from '../support/actors.ts'
 
 const app = await startApp()
 const { client } = await app.line('desk')
 
 const paths = ['/.well-known/agent-card.json', '/a2a/desk/.well-known/agent-card.json']
 
-test.each(paths)('the card at %s can be cached, revalidated and read from any origin', async (path) => {
-  const first = await fetch(`${app.url}${path}`)
-  expect(first.status).toBe(200)
-  expect(first.headers.get('cache-control')).toMatch(/max-age=\d+/)
-  const etag = first.headers.get('etag')!
-  expect(etag).toMatch(/^"[^"]+"$/)
-  const again = await fetch(`${app.url}${path}`, { headers: { 'If-None-Match': etag } })
-  expect(again.status).toBe(304)
-  expect(await again.text()).toBe('')
-  const crossing = await fetch(`${app.url}${path}`, { headers: { Origin: 'https://a.example' } })
-  expect(crossing.status).toBe(200)
-  expect(crossing.headers.get('access-control-allow-origin')).toBe('*')
-})
+test.each(paths)(
+  'the card at %s can be cached, revalidated and read from any origin',
+  async (path) => {
+    const first = await fetch(`${app.url}${path}`)
+    expect(first.status).toBe(200)
+    expect(first.headers.get('cache-control')).toMatch(/max-age=\d+/)
+    const etag = first.headers.get('etag')!
+    expect(etag).toMatch(/^"[^"]+"$/)
+    const again = await fetch(`${app.url}${path}`, { headers: { 'If-None-Match': etag } })
+    expect(again.status).toBe(304)
+    expect(await again.text()).toBe('')
+    const crossing = await fetch(`${app.url}${path}`, { headers: { Origin: 'https://a.example' } })
+    expect(crossing.status).toBe(200)
+    expect(crossing.headers.get('access-control-allow-origin')).toBe('*')
+  },
+)
 
 test('a card that an operator changed has another tag, at once and on every node', async () => {
   const other = await startNode(app.databaseUrl)

@@ -118,7 +118,9 @@ test('a question is answered under the same task, which then goes on to its end'
   const waiting = taskOf(await sent)
   expect(waiting.status.state).toBe(TaskState.TASK_STATE_INPUT_REQUIRED)
   expect(textOf(waiting.status.message)).toBe('which?')
-  const answered = sdk.sendMessage(request('this', { taskId: waiting.id, contextId: waiting.contextId }))
+  const answered = sdk.sendMessage(
+    request('this', { taskId: waiting.id, contextId: waiting.contextId }),
+  )
   const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
   await worker.call('todos.complete', { ...todo.held, acknowledge: messages[0].seq })
   const done = taskOf(await answered)
@@ -190,9 +192,9 @@ test('a task is canceled, listed, and what is not there is told as the error it 
   const todo = await worker.claim()
   await worker.call('todos.complete', todo.held)
   const { id } = taskOf(await done)
-  await expect(
-    sdk.cancelTask({ tenant: '', id, metadata: undefined }),
-  ).rejects.toMatchObject({ name: 'TaskNotCancelableError' })
+  await expect(sdk.cancelTask({ tenant: '', id, metadata: undefined })).rejects.toMatchObject({
+    name: 'TaskNotCancelableError',
+  })
 })
 
 test('a client without a good token is turned away', async () => {

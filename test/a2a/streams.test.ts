@@ -1,7 +1,7 @@
 // Cases F022, F030, F031, F032, F033, F034, F035, F036, F037, F039, F040 (1.0).
 import { request } from 'node:http'
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient, type Answer, textMessage } from '../support/actors.ts'
+import { type Answer, a2aClient, agentClient, textMessage } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'
 import {
   ask,
@@ -150,13 +150,16 @@ test('a stream resumes after the last event it showed: the missed ones once, in 
   await restarted.stop()
 })
 
-test.each(['x', '-1', '1.5', '999999999', '99999999999999999999'])('a cursor %j that is no event of the task is refused as plain JSON', async (cursor) => {
-  const todo = await submitAndClaim()
-  const { headers, body } = await follow(todo.id, cursor)
-  expect(headers.get('content-type')).toMatch(/^application\/json/)
-  expect(body.error.code).toBe(-32602)
-  await worker.call('todos.complete', todo.held)
-})
+test.each(['x', '-1', '1.5', '999999999', '99999999999999999999'])(
+  'a cursor %j that is no event of the task is refused as plain JSON',
+  async (cursor) => {
+    const todo = await submitAndClaim()
+    const { headers, body } = await follow(todo.id, cursor)
+    expect(headers.get('content-type')).toMatch(/^application\/json/)
+    expect(body.error.code).toBe(-32602)
+    await worker.call('todos.complete', todo.held)
+  },
+)
 
 test('streams of one task are independent and show the same events under the same ids', async () => {
   const todo = await submitAndClaim()
@@ -199,7 +202,12 @@ const cutAfter = (cut: number): Promise<string> =>
     })
     req.on('error', reject)
     req.end(
-      JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SendStreamingMessage', params: { message } }),
+      JSON.stringify({
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'SendStreamingMessage',
+        params: { message },
+      }),
     )
   })
 
@@ -352,7 +360,12 @@ test('a frame is one line of whole JSON-RPC under the id of its own call, with o
         'A2A-Version': '1.0',
         Authorization: `Bearer ${client.token}`,
       },
-      body: JSON.stringify({ jsonrpc: '2.0', id, method: 'SubscribeToTask', params: { id: todo.id } }),
+      body: JSON.stringify({
+        jsonrpc: '2.0',
+        id,
+        method: 'SubscribeToTask',
+        params: { id: todo.id },
+      }),
     })
     return response.text()
   }
@@ -375,7 +388,12 @@ test('a frame is one line of whole JSON-RPC under the id of its own call, with o
         Object.keys(body.result)[0],
       )
     }
-    const said = JSON.parse(blocks[1]!.split('\n').find((line) => line.startsWith('data: '))!.slice(6))
+    const said = JSON.parse(
+      blocks[1]!
+        .split('\n')
+        .find((line) => line.startsWith('data: '))!
+        .slice(6),
+    )
     expect(said.result.statusUpdate.status.message.parts[0].text).toBe(long)
   }
 })

@@ -24,7 +24,11 @@ const raw = async (url: string, token: string | null, method: string, params: un
     },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
   })
-  return { status: response.status, type: response.headers.get('content-type'), text: await response.text() }
+  return {
+    status: response.status,
+    type: response.headers.get('content-type'),
+    text: await response.text(),
+  }
 }
 
 const methodsOn = (id: string): Record<string, unknown> => {
@@ -50,7 +54,12 @@ test("another tenant's task and one that never was are one answer, byte for byte
     const shown = await a2a.get(task.id)
     for (const [method, params] of Object.entries(methodsOn(task.id))) {
       const theirs = await raw(foreign.endpoint, stranger.token, method, params)
-      const never = await raw(foreign.endpoint, stranger.token, method, methodsOn(randomUUID())[method])
+      const never = await raw(
+        foreign.endpoint,
+        stranger.token,
+        method,
+        methodsOn(randomUUID())[method],
+      )
       expect([method, theirs]).toEqual([method, never])
       expect(theirs.type).toMatch(/^application\/json/)
       expect([-32001, -32003]).toContain(JSON.parse(theirs.text).error.code)
@@ -163,7 +172,9 @@ test('a token in the URL lets nobody in', async () => {
       ['/operator', ADMIN_TOKEN],
     ]) {
       const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'x' })
-      expect((await post(`${app.url}${url}?${name}=${token}`, body, { headers: V1 })).status).toBe(401)
+      expect((await post(`${app.url}${url}?${name}=${token}`, body, { headers: V1 })).status).toBe(
+        401,
+      )
     }
     expect((await fetch(`${app.url}/board/events?${name}=${ADMIN_TOKEN}`)).status).toBe(401)
     expect((await fetch(`${app.url}/agent/events?${name}=${agent.token}`)).status).toBe(401)

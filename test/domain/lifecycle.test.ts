@@ -90,6 +90,8 @@ test('the table is the one of the design: from, to, attempt and ready reason of 
     cancel: 'pending|claimed|input-required|auth-required|failed > canceled canceled',
     reapLease: 'claimed > pending reaped requeued',
     reapInterrupt: 'input-required|auth-required > pending reaped requeued',
+    timeOut: 'claimed > pending timed_out requeued',
+    expire: 'pending|claimed|input-required|auth-required|failed > failed timed_out',
     revoke: 'claimed|input-required|auth-required > pending revoked requeued',
     strand: 'claimed|input-required|auth-required > failed revoked',
     comeDue: 'pending|failed > same keep retried',

@@ -46,7 +46,9 @@ test('chunks are put together in their order, and nothing comes after the last',
   expect(await partsOf(todo.id, 'a3')).toEqual([{ text: 'Z' }])
   await worker.call('todos.complete', todo.held)
 
-  const frames = resultsOf(await stream.rest()).flatMap(({ artifactUpdate }) => artifactUpdate ?? [])
+  const frames = resultsOf(await stream.rest()).flatMap(
+    ({ artifactUpdate }) => artifactUpdate ?? [],
+  )
   expect(
     frames.map(({ artifact, append, lastChunk }) => [
       artifact.artifactId,
@@ -80,7 +82,12 @@ test('appends that race on several connections are all kept, once each', async (
   await Promise.all(texts.map((text) => chunk(todo, 'a', text, { append: true })))
   const parts = await partsOf(todo.id, 'a')
   expect(parts[0]).toEqual({ text: 'first' })
-  expect(parts.slice(1).map(({ text }: { text: string }) => text).sort()).toEqual(texts.sort())
+  expect(
+    parts
+      .slice(1)
+      .map(({ text }: { text: string }) => text)
+      .sort(),
+  ).toEqual(texts.sort())
   await worker.call('todos.complete', todo.held)
 })
 

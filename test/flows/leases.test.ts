@@ -1,6 +1,6 @@
 // Cases F018, F051, F052, F053, F054, F055, F061 (leases).
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient, type Answer } from '../support/actors.ts'
+import { type Answer, a2aClient, agentClient } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'
 import {
   attemptsOf,
@@ -39,9 +39,9 @@ test('200 todos and 50 agents on three nodes: each todo has one attempt and no c
   const nodes = await Promise.all([1, 2].map(() => startNode(app.databaseUrl)))
   const urls = [app.url, ...nodes.map(({ url }) => url)]
   const send = a2aClient(app.url, queue, line.client.token)
-  const ids = (
-    await Promise.all(Array.from({ length: 200 }, (_, i) => send.submit(`n${i}`)))
-  ).map(({ id }) => id)
+  const ids = (await Promise.all(Array.from({ length: 200 }, (_, i) => send.submit(`n${i}`)))).map(
+    ({ id }) => id,
+  )
   const claimed: string[] = []
   await Promise.all(
     Array.from({ length: 50 }, async (_, i) => {
@@ -135,13 +135,21 @@ test('a holder whose lease another has taken can write nothing, and the other go
 test('a lapsed holder can write nothing in the gap before anybody took over, nor after the reaper came', async () => {
   const todo = await submitAndClaim()
   await lapseLease(app, todo.id)
-  expect((await refusalOf(worker.call('todos.complete', todo.held))).data.reason).toBe('stale_fence')
-  expect((await refusalOf(worker.call('todos.heartbeat', todo.held))).data.reason).toBe('stale_fence')
+  expect((await refusalOf(worker.call('todos.complete', todo.held))).data.reason).toBe(
+    'stale_fence',
+  )
+  expect((await refusalOf(worker.call('todos.heartbeat', todo.held))).data.reason).toBe(
+    'stale_fence',
+  )
   await app.sweep.reap()
-  expect((await refusalOf(worker.call('todos.complete', todo.held))).data.reason).toBe('stale_fence')
+  expect((await refusalOf(worker.call('todos.complete', todo.held))).data.reason).toBe(
+    'stale_fence',
+  )
   const again = await worker.claim()
   expect(again.id).toBe(todo.id)
-  expect((await refusalOf(worker.call('todos.complete', todo.held))).data.reason).toBe('stale_fence')
+  expect((await refusalOf(worker.call('todos.complete', todo.held))).data.reason).toBe(
+    'stale_fence',
+  )
   await worker.call('todos.complete', again.held)
 })
 

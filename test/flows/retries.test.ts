@@ -1,6 +1,6 @@
 // Cases F026, F059, F060, F061 (attempts).
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient, type Answer } from '../support/actors.ts'
+import { type Answer, a2aClient, agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
 import {
   attemptsOf,
@@ -94,7 +94,9 @@ test('a retry that comes due is announced as ready once, and nobody has to poll 
   const seen = await board.until(({ json }) => json.id === todo.id && json.attempt === 2)
   board.close()
   expect(
-    seen.filter(({ event, json }) => event === 'ready' && json.id === todo.id).map(({ json }) => json.reason),
+    seen
+      .filter(({ event, json }) => event === 'ready' && json.id === todo.id)
+      .map(({ json }) => json.reason),
   ).toEqual(['created', 'retried'])
   await worker.call('todos.complete', { id: todo.id, fence: todos[0].fence })
 })
@@ -151,12 +153,12 @@ test('the history tells each attempt in order, whose it was and how it ended, in
     expect(Date.parse(endedAt)).toBeGreaterThanOrEqual(Date.parse(claimedAt))
     expect((summary ?? '').length).toBeLessThanOrEqual(2000)
   }
-  const [{ bytes }] = await app.sql<{ bytes: number }>(
+  const [{ bytes }] = (await app.sql<{ bytes: number }>(
     `select (select sum(pg_column_size(e.*)) from events e where e.todo_id = $1)::int
       + (select sum(pg_column_size(a.*)) from attempts a where a.todo_id = $1)::int
       + (select sum(pg_column_size(d.*)) from details d where d.todo_id = $1)::int as bytes`,
     [id],
-  ) as [{ bytes: number }]
+  )) as [{ bytes: number }]
   expect(bytes).toBeLessThan(30_000)
 })
 
@@ -203,10 +205,13 @@ test('with one attempt allowed there is one run, whether it fails or its lease i
   }
 })
 
-test.each([0, -1, 1.5, 101, '5', null])('maxAttempts of %j is refused at the door', async (maxAttempts) => {
-  const params = { name: 'desk', policy: { maxAttempts } }
-  expect((await refusalOf(operate(app, 'queues.put', params))).code).toBe(-32602)
-})
+test.each([0, -1, 1.5, 101, '5', null])(
+  'maxAttempts of %j is refused at the door',
+  async (maxAttempts) => {
+    const params = { name: 'desk', policy: { maxAttempts } }
+    expect((await refusalOf(operate(app, 'queues.put', params))).code).toBe(-32602)
+  },
+)
 
 test('a todo that no agent serves stays submitted, shows its age and can be canceled', async () => {
   const line = await app.line('deserted')

@@ -30,6 +30,9 @@ export const aTodo = (given: Partial<Todo> = {}): Todo => ({
   createdAt: AT,
   updatedAt: AT,
   finishedAt: null,
+  limits: { scheduleToStartSeconds: null, startToCloseSeconds: null, heartbeatSeconds: null },
+  closeAt: null,
+  startedAt: null,
   retryOf: null,
   ...given,
 })

@@ -58,6 +58,8 @@ interface Model {
   expired: boolean
   /** A ready hook that is still to come, for a delayed release or a retry. */
   bell: boolean
+  silent: boolean
+  late: boolean
 }
 
 const fresh = (): Model => ({
@@ -75,6 +77,8 @@ const fresh = (): Model => ({
   retryDue: false,
   expired: false,
   bell: false,
+  silent: false,
+  late: false,
 })
 
 interface Step {
@@ -107,6 +111,8 @@ const conditions: Record<Condition, (m: Model, step: Step) => boolean> = {
   unfinished: (m) => !finished(m),
   leaseLapsed: (m) => m.lapsed,
   interruptExpired: (m) => m.expired,
+  silentOrOverdue: (m) => m.silent,
+  outOfTime: (m) => m.late,
   comeDue: (m) => m.bell && (m.state === 'pending' ? m.due : m.retryDue),
   ownedBy: (m, step) => m.owner === AGENTS[step.agent],
   leftBy: (m, step) => (m.owner ?? m.asker) === AGENTS[step.agent],
@@ -140,6 +146,9 @@ const advance = (m: Model, step: Step): Model | null => {
     next.lapsed = false
   if (lease === 'clear' || (verb === 'interrupt' && step.park)) next.owner = null
   if (verb === 'interrupt' && step.park) next.lapsed = false
+  if (rule(verb).progress || lease === 'grant' || verb === 'resume' || to !== 'same') {
+    next.silent = false
+  }
   if (attempt === 'open') {
     next.attempt += 1
     next.attempts += 1
@@ -187,7 +196,7 @@ const apply = async (id: string, m: Model, step: Step): Promise<string | null> =
   }
 }
 
-const AGES = ['lapse', 'due', 'retry', 'expire'] as const
+const AGES = ['lapse', 'due', 'retry', 'expire', 'silence', 'late'] as const
 type Age = (typeof AGES)[number]
 
 const age = async (id: string, m: Model, what: Age): Promise<Model> => {
@@ -208,6 +217,14 @@ const age = async (id: string, m: Model, what: Age): Promise<Model> => {
     await set(`interrupted_at = now() - interval '25 hours', interrupt_held_until = null`)
     return { ...m, expired: true }
   }
+  if (what === 'silence' && m.state === 'claimed') {
+    await set(`progress_at = now() - interval '601 seconds', alarm_at = now()`)
+    return { ...m, silent: true }
+  }
+  if (what === 'late' && !finished(m)) {
+    await set('close_at = now(), alarm_at = now()')
+    return { ...m, late: true }
+  }
   return m
 }
 
@@ -221,6 +238,7 @@ const add = async (): Promise<string> => {
     priority: 1,
     maxAttempts: MAX_ATTEMPTS,
     message: message('ROLE_USER'),
+    timeouts: { heartbeat: 600, scheduleToClose: 86_400 },
     detail: {},
   })
   return id

@@ -87,6 +87,7 @@ test('starts that race migrate an empty database once', async () => {
     expect(results.flatMap(({ applied }) => applied)).toEqual([
       '0001_schema',
       '0002_interrupt_deadline',
+      '0003_timeouts',
     ])
     expect(await pendingMigrations(clone.url)).toEqual([])
   } finally {

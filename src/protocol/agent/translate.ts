@@ -6,6 +6,7 @@ import type { Attempt, Todo, TodoPage, TodoView } from '../../domain/todo.ts'
 import type { ClaimedTodo } from '../../service/contract.ts'
 import {
   fromAttempt,
+  fromDeadlines,
   fromMessages,
   fromPriorAttempt,
   fromStored,
@@ -13,9 +14,6 @@ import {
   fromTimeOrNull,
   fromView,
 } from '../todo.ts'
-
-/** No budget and no deadline bind a todo yet: none is said to. */
-const UNBOUND = { effects: null, deadlines: {} }
 
 export const fromClaimed = ({ view, unread, priorAttempts }: ClaimedTodo) => ({
   id: view.todo.id,
@@ -34,7 +32,8 @@ export const fromClaimed = ({ view, unread, priorAttempts }: ClaimedTodo) => ({
   priorAttempts: priorAttempts.map(fromPriorAttempt),
   attemptsTotal: view.todo.attemptsTotal,
   metadata: view.metadata,
-  ...UNBOUND,
+  effects: null,
+  deadlines: fromDeadlines(view.todo),
 })
 
 export const fromGot = ({ view, attempts }: { view: TodoView; attempts: Attempt[] }) => ({

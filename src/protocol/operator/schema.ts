@@ -7,6 +7,7 @@ import { LEASE } from '../../domain/policy.ts'
 import { ENDPOINT_VERBS } from '../../domain/scope.ts'
 import { interruptTtl, messageFrom, queueName, seconds, todoQueryMembers } from '../field.ts'
 import { jsonObject, name, text } from '../part.ts'
+import { timeouts } from '../wishes.ts'
 
 const message = messageFrom('ROLE_USER')
 const count = (min: number, max: number) => z.int().min(min).max(max)
@@ -47,14 +48,7 @@ const policy = z.strictObject({
   dedupe: z.enum(['off', 'messageId']).exactOptional(),
   concurrency: count(1, 100_000).exactOptional(),
   interruptTtlSeconds: interruptTtl.exactOptional(),
-  timeouts: z
-    .strictObject({
-      scheduleToStart: seconds().exactOptional(),
-      startToClose: seconds().exactOptional(),
-      scheduleToClose: seconds().exactOptional(),
-      heartbeat: seconds().exactOptional(),
-    })
-    .exactOptional(),
+  timeouts: timeouts.exactOptional(),
   retentionDays: count(0, 36_500).exactOptional(),
 })
 
@@ -97,7 +91,13 @@ export const setSetting = z.strictObject({ key: name, value: text })
 
 export const unsetSetting = z.strictObject({ key: name })
 
-export const send = z.strictObject({ queue: queueName, message })
+export const send = z.strictObject({
+  queue: queueName,
+  message,
+  /** 0 first, 1 by default, 2 last. */
+  priority: count(0, 2).exactOptional(),
+  timeouts: timeouts.exactOptional(),
+})
 
 export const answer = z.strictObject({ id: name, message })
 

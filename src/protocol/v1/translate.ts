@@ -18,6 +18,7 @@ import type {
   TodoView,
 } from '../../domain/todo.ts'
 import type { Send } from '../../service/contract.ts'
+import { readTimeouts } from '../wishes.ts'
 import type { ListTasksRequest, SendMessageRequest, TaskState } from './schema.ts'
 
 /** A new state does not compile until it has a name here. */
@@ -59,6 +60,8 @@ const FRAMES: Record<EventVerb, 'status' | 'artifact' | null> = {
   cancel: 'status',
   reapLease: 'status',
   reapInterrupt: 'status',
+  timeOut: 'status',
+  expire: 'status',
   revoke: 'status',
   strand: 'status',
   comeDue: null,
@@ -75,11 +78,15 @@ const set = <T>(members: Loose<T>): T =>
 const toMessage = (message: SendMessageRequest['message']): Message => set<Message>(message)
 
 /** What SendMessage asks of a queue (its name). Ids that the client left out stay out. */
-export const toSend = (queue: string, { message, metadata }: SendMessageRequest): Send => ({
-  queue,
-  message: toMessage(message),
-  ...(metadata && { metadata }),
-})
+export const toSend = (queue: string, { message, metadata }: SendMessageRequest): Send => {
+  const timeouts = readTimeouts(metadata)
+  return {
+    queue,
+    message: toMessage(message),
+    ...(metadata && { metadata }),
+    ...(timeouts && { timeouts }),
+  }
+}
 
 const statesOf = (asked: TaskState): Pick<TodoFilter, 'states' | 'retrying'> => {
   const states = (Object.keys(PROJECTION) as State[]).filter((s) => PROJECTION[s] === asked)

@@ -111,6 +111,7 @@ test('a todo has exactly the shape of the contract, its attempts included', asyn
     updatedAt: AT_TEXT,
     finishedAt: null,
     statusAt: AT_TEXT,
+    deadlines: {},
     retryOf: null,
     message,
     history: [message],

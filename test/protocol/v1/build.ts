@@ -31,6 +31,9 @@ const todo = (members: Partial<Todo> = {}): Todo => ({
   createdAt: AT,
   updatedAt: AT,
   finishedAt: null,
+  limits: { scheduleToStartSeconds: null, startToCloseSeconds: null, heartbeatSeconds: null },
+  closeAt: null,
+  startedAt: null,
   retryOf: null,
   ...members,
 })

@@ -1,0 +1,35 @@
+/**
+ * What a client may wish for with a send, beyond the specification, in any version of it: members
+ * of the request's metadata under keys of our own. Anything else in there is the client's.
+ */
+import { z } from 'zod'
+import { Refusal } from '../domain/errors.ts'
+import type { TIMEOUT_NAMES, Timeouts } from '../domain/policy.ts'
+import type { JsonObject } from '../domain/todo.ts'
+import { seconds } from './field.ts'
+
+/** Seconds by the names of a queue's policy: `{ "heartbeat": 600, "scheduleToClose": 86400 }`. */
+export const TIMEOUTS = 'urn:switchboard:timeouts'
+
+const limit = seconds().exactOptional()
+
+export const timeouts = z.strictObject({
+  scheduleToStart: limit,
+  startToClose: limit,
+  scheduleToClose: limit,
+  heartbeat: limit,
+} satisfies Record<(typeof TIMEOUT_NAMES)[number], unknown>)
+
+/** Refuses: invalid, naming the member at fault. */
+export const readTimeouts = (metadata: JsonObject | undefined): Timeouts | undefined => {
+  const wished = metadata?.[TIMEOUTS]
+  if (wished === undefined) return undefined
+  const read = timeouts.safeParse(wished)
+  if (read.success) return read.data
+  throw new Refusal('invalid', {
+    violations: read.error.issues.map(({ path, message }) => ({
+      field: ['metadata', TIMEOUTS, ...path].join('.'),
+      description: message,
+    })),
+  })
+}
