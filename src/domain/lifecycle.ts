@@ -53,7 +53,7 @@ export const DISPOSITIONS = [
 export type Disposition = (typeof DISPOSITIONS)[number]
 
 /** Why a todo became claimable. */
-export const READY_REASONS = [
+const READY_REASONS = [
   'created',
   'requeued',
   'retried',

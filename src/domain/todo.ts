@@ -83,7 +83,7 @@ export interface Todo {
 }
 
 /** Limits on the time a todo may take; null is none (system.md section 6). */
-export interface Limits {
+interface Limits {
   scheduleToStartSeconds: number | null
   startToCloseSeconds: number | null
   heartbeatSeconds: number | null

@@ -9,7 +9,7 @@ import type { JsonObject } from '../domain/todo.ts'
 import { seconds } from './field.ts'
 
 /** Seconds by the names of a queue's policy: `{ "heartbeat": 600, "scheduleToClose": 86400 }`. */
-export const TIMEOUTS = 'urn:switchboard:timeouts'
+const TIMEOUTS = 'urn:switchboard:timeouts'
 
 const limit = seconds().exactOptional()
 

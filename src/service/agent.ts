@@ -4,7 +4,6 @@
  * nothing. Refusals: forbidden, not_found, stale_fence, wrong_state, unread_messages, duplicate,
  * limit, unavailable.
  */
-import { randomUUID } from 'node:crypto'
 import type { Metrics } from '../base/metrics.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
 import type { Verb } from '../domain/lifecycle.ts'
@@ -344,6 +343,3 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     list: (filter, caller) => listTodos(database, filter, scopeOf(endpointWith(caller, 'work'))),
   }
 }
-
-/** An agent may leave the id of a message to the server. */
-export const newMessageId = (): string => randomUUID()

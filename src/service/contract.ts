@@ -134,7 +134,7 @@ export interface AgentService {
 
 /* -------------------------------------------------------------- operators */
 
-export interface Vend {
+interface Vend {
   name: string
   queues: string[]
   verbs: EndpointVerb[]

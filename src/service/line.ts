@@ -9,7 +9,7 @@ import { CLAIMABLE_COUNTS } from '../store/lease.ts'
 import type { Wake } from '../store/wake.ts'
 
 /** A place in the line. Taken before a claim is tried, so that no wake falls in between. */
-export interface Place {
+interface Place {
   /** Resolves when called, at the time limit, or when the signal fires. */
   called(ms: number, signal: AbortSignal): Promise<void>
   /** Gives the place up; a call it had already received goes to the next in line. */

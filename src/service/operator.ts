@@ -41,7 +41,7 @@ export interface OperatorParts {
 }
 
 /** What may be set while everything runs, and what a value must be. */
-export const SETTINGS: Readonly<
+const SETTINGS: Readonly<
   Record<string, { help: string; accepts: (value: string) => boolean }>
 > = {
   interrupt_lease_ttl_seconds: {

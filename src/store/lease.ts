@@ -108,7 +108,7 @@ const CONDITIONS: Readonly<Record<Condition, string>> = {
 }
 
 /** May `verb` move this row? State and conditions, as the row is when it is locked. */
-export const allows = (verb: Verb): string => {
+const allows = (verb: Verb): string => {
   const { from, when } = rule(verb)
   return [inStates(from), ...when.map((name) => CONDITIONS[name])].join('\n    and ')
 }

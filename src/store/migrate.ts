@@ -33,7 +33,7 @@ export class SchemaTooNew extends Error {
   }
 }
 
-export const migrationSource: Knex.MigrationSource<Migration> = {
+const migrationSource: Knex.MigrationSource<Migration> = {
   getMigrations: async () => [...MIGRATIONS],
   getMigrationName: (migration) => migration.name,
   getMigration: async (migration) => migration,

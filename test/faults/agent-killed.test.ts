@@ -4,13 +4,12 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { afterAll, expect, test } from 'vitest'
 import { a2aClient, agentClient } from '../support/actors.ts'
-import { startApp } from '../support/app.ts'
+import { startApp, startNode } from '../support/app.ts'
 import { killed, ROOT } from '../support/child.ts'
 import { attemptsOf, lapseLease, metric } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
-const REAP_MS = 200
-const app = await startApp({ reapMs: REAP_MS, pollMs: 60_000 })
+const app = await startApp({ reapMs: 60_000, pollMs: 60_000 })
 const { client, agent } = await app.line('desk', { contexts: 'parallel' })
 const a2a = a2aClient(app.url, 'desk', client.token)
 const colleague = agentClient(app.url, (await app.vend(['work'], ['desk'])).token)
@@ -46,7 +45,7 @@ test('an agent killed in the middle of its work leaves it to the next claim, at 
   expect(await attemptsOf(app, id)).toHaveLength(2)
 })
 
-test('where nobody claims, the reaper takes it back at its next tick, counts it and rings for it', async () => {
+test('where nobody claims, the reaper takes it back at its tick, counts it and rings for it', async () => {
   const task = await a2a.submit('x')
   const { child, id } = await startAgent()
   expect(id).toBe(task.id)
@@ -56,9 +55,11 @@ test('where nobody claims, the reaper takes it back at its next tick, counts it 
   const series = 'switchboard_todo_leases_expired_total{queue="desk"}'
   const before = await metric(app, series)
   await lapseLease(app, id)
+  const reaper = await startNode(app.databaseUrl, { reapMs: 200 })
   const { todos } = await waiting
   expect(todos).toMatchObject([{ id, attempt: 2 }])
-  expect(await metric(app, series)).toBe(before + 1)
+  expect((await metric(app, series)) + (await metric(reaper, series))).toBe(before + 1)
+  await reaper.stop()
   expect((await attemptsOf(app, id))[0]).toMatchObject({
     outcome: 'reaped',
     disposition: 'requeued',

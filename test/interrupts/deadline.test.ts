@@ -1,6 +1,6 @@
 /** The deadline of a wait: ADR-0046, each sentence of its decision, mechanics and consequences. */
 import { randomUUID } from 'node:crypto'
-import { describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import { INTERRUPT_TTL, LEASE } from '../../src/domain/policy.ts'
 import { type Answer, a2aClient, agentClient } from '../support/actors.ts'
 import { startNode, type Vended } from '../support/app.ts'
@@ -60,6 +60,12 @@ const asked = async ({ a2a, worker }: Desk, more: Record<string, unknown> = {}, 
   const wait = await ask(worker, todo, 'May I?', more)
   return { ...todo, wait }
 }
+
+/** What one test leaves waiting is none of the next one's. */
+afterEach(async () => {
+  const left = await app.sql<{ id: string }>('select id from todos where finished_at is null')
+  for (const { id } of left) await operate(app, 'todos.cancel', { id })
+})
 
 const stateOf = async (id: string): Promise<string> => (await rowOf(app, id)).state
 

@@ -8,7 +8,7 @@ import { createAgent } from '../../src/agent-kit/agent.ts'
 
 const [, , url = '', token = ''] = process.argv
 
-createAgent({ url, token, claimant: 'mortal', leaseSeconds: 60 }, async (todo) => {
+createAgent({ url, token, claimant: 'mortal', leaseSeconds: 60 }, async ({ todo }) => {
   process.stdout.write(`${JSON.stringify({ id: todo.id })}\n`)
   await new Promise(() => {})
 }).start()

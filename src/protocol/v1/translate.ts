@@ -198,7 +198,7 @@ export const fromTodo = (
 }
 
 /** Under this key of the task's metadata a sender finds what became of its message. */
-export const RECEIPT = 'urn:switchboard:receipt'
+const RECEIPT = 'urn:switchboard:receipt'
 
 /** With what became of the message that has just come in. */
 export const withReceipt = (view: TodoView, receipt: Receipt | undefined): TodoView =>
