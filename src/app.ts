@@ -16,6 +16,7 @@ import { createBoardSessions } from './http/board-session.ts'
 import { createFeeds } from './http/feeds.ts'
 import { createListener } from './http/listener.ts'
 import { createHttp, type HttpObserver } from './http/server.ts'
+import type { StreamOutcome } from './http/sse.ts'
 import { AGENT_METHODS } from './protocol/agent/methods.ts'
 import type { Services } from './protocol/method.ts'
 import { OPERATOR_METHODS } from './protocol/operator/methods.ts'
@@ -74,18 +75,21 @@ const BOARD_CODE_MS = 10 * 60_000
 const WORKERS_STOP_MS = 5000
 const SSE_RETRY_MS = 2000
 
+const streamObserver = (metrics: Metrics, kind: string) => ({
+  opened: () => metrics.streamsOpen.inc({ kind }),
+  closed: (outcome: StreamOutcome) => {
+    metrics.streamsOpen.dec({ kind })
+    if (outcome === 'stalled' || outcome === 'too_slow') metrics.streamsDropped.inc({ kind })
+  },
+})
+
 const observer = (metrics: Metrics): HttpObserver => ({
   answered: (surface, { method, code, seconds }) => {
     metrics.requests.inc({ surface, method, code: String(code ?? 'ok') })
     metrics.requestSeconds.observe({ surface, method }, seconds)
   },
-  streamOpened: (surface) => metrics.streamsOpen.inc({ kind: surface }),
-  streamClosed: (surface, outcome) => {
-    metrics.streamsOpen.dec({ kind: surface })
-    if (outcome === 'stalled' || outcome === 'too_slow') {
-      metrics.streamsDropped.inc({ kind: surface })
-    }
-  },
+  streamOpened: (surface) => streamObserver(metrics, surface).opened(),
+  streamClosed: (surface, outcome) => streamObserver(metrics, surface).closed(outcome),
   unauthenticated: () => metrics.authFailures.inc(),
 })
 
@@ -164,6 +168,7 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
     sseRetryMs: () => sseRetryMs(directory),
     log,
     stopping: stopping.signal,
+    onStream: (feed) => streamObserver(metrics, feed),
     ...sse,
   })
   const board = createBoard({ operator: services.operator, sessions, boardAuth, publicUrl, log })

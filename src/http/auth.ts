@@ -11,9 +11,13 @@ import type { Authenticate } from '../service/contract.ts'
 
 const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()
 
-/** True when both are the same, in a time that tells nothing of how much of them is. */
-export const isSameToken = (given: string, expected: string): boolean =>
-  timingSafeEqual(sha256(given), sha256(expected))
+/** Tells whether a token is this one, in a time that tells nothing of how much of it is. */
+const sameAs = (expected: string): ((given: string) => boolean) => {
+  const wanted = sha256(expected)
+  return (given) => timingSafeEqual(sha256(given), wanted)
+}
+
+export const isSameToken = (given: string, expected: string): boolean => sameAs(expected)(given)
 
 /** The token of an `Authorization: Bearer …`; null without one. */
 export const bearerToken = (header: string | undefined): string | null =>
@@ -29,18 +33,17 @@ export interface AuthParts {
 /** Who sent this request. Refuses: unauthenticated; and whatever `authenticate` refuses. */
 export type Auth = (req: IncomingMessage) => Promise<Caller>
 
-export const createAuth =
-  ({ authenticate, adminToken, onFailure }: AuthParts): Auth =>
-  async (req) => {
+export const createAuth = ({ authenticate, adminToken, onFailure }: AuthParts): Auth => {
+  const isAdmin = adminToken === null ? () => false : sameAs(adminToken)
+  return async (req) => {
     const token = bearerToken(req.headers.authorization)
-    if (token !== null && adminToken !== null && isSameToken(token, adminToken)) {
-      return { kind: 'operator' }
-    }
+    if (token !== null && isAdmin(token)) return { kind: 'operator' }
     const caller = token === null ? null : await authenticate(token)
     if (caller) return caller
     onFailure?.()
     throw new WireRefusal('unauthenticated')
   }
+}
 
 /** The challenge of a 401 (RFC 6750 3): whether a token was missing or was no good. */
 export const challengeFor = (req: IncomingMessage): string =>

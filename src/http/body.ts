@@ -80,9 +80,12 @@ const collect = (req: IncomingMessage, limitBytes: number, timeoutMs: number): P
     req.on('data', take).on('end', end).on('close', broken).on('error', broken)
   })
 
+/** Keeps nothing from one whole text to the next. */
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
 const decode = (bytes: Buffer): string => {
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    return utf8.decode(bytes)
   } catch {
     throw new WireRefusal('parse', 'The body is not UTF-8')
   }

@@ -8,7 +8,7 @@ import { isTransition, phaseOf } from '../domain/lifecycle.ts'
 import type { FeedEvent } from '../domain/todo.ts'
 import { fromEvent, fromTime } from '../protocol/todo.ts'
 import type { Gap } from '../service/contract.ts'
-import type { Frame } from './sse.ts'
+import type { Frame, Source } from './sse.ts'
 
 export type Feed = AsyncIterable<FeedEvent | Gap>
 
@@ -27,7 +27,18 @@ const transition = (event: FeedEvent): Frame => ({
 /** Without an id: a reader that breaks off here must be told of the gap again. */
 const gap = ({ oldest }: Gap): Frame => ({ event: 'gap', data: { oldest } })
 
+/** The tail hands every follower the same event, so its frames are made once and encoded once. */
+const boardFramesOf = new WeakMap<FeedEvent, Frame[]>()
+
 const boardFrame = (event: FeedEvent): Frame[] => {
+  const known = boardFramesOf.get(event)
+  if (known) return known
+  const frames = makeBoardFrames(event)
+  boardFramesOf.set(event, frames)
+  return frames
+}
+
+const makeBoardFrames = (event: FeedEvent): Frame[] => {
   const frames: Frame[] = []
   if (isTransition(event.verb)) frames.push(transition(event))
   if (event.ready) {
@@ -74,7 +85,9 @@ async function* framesOf(feed: Feed, after: number, frames: (event: FeedEvent) =
       yield gap(item)
       continue
     }
-    for (const frame of frames(item)) if (Number(frame.id) > after) yield frame
+    const made = frames(item)
+    const fresh = Number(made[0]?.id) > after ? made : made.filter(({ id }) => Number(id) > after)
+    if (fresh.length > 0) yield fresh
   }
 }
 
@@ -83,7 +96,7 @@ export type After = number | 'now'
 
 const seen = (after: After): number => (after === 'now' ? 0 : after)
 
-export const boardFrames = (feed: Feed, after: After): AsyncIterable<Frame> =>
+export const boardFrames = (feed: Feed, after: After): Source =>
   framesOf(feed, seen(after), boardFrame)
 
 /** `bells`: the queues whose ready doorbell the agent wants; signals come for all it holds. */
@@ -92,5 +105,4 @@ export const agentFrames = (
   after: After,
   endpointId: string,
   bells: readonly string[],
-): AsyncIterable<Frame> =>
-  framesOf(feed, seen(after), (event) => agentFrame(event, endpointId, bells))
+): Source => framesOf(feed, seen(after), (event) => agentFrame(event, endpointId, bells))

@@ -14,7 +14,7 @@ import { type After, agentFrames, boardFrames, type Feed } from './feed-frame.ts
 import { hangUpSignal } from './hang-up.ts'
 import { answerRefusal } from './refusal.ts'
 import type { StreamObserver } from './rpc-route.ts'
-import { type Frame, type StreamOptions, writeStream } from './sse.ts'
+import { type Source, type StreamOptions, writeStream } from './sse.ts'
 
 export interface FeedParts {
   watch: Pick<Watch, 'feed'>
@@ -26,7 +26,7 @@ export interface FeedParts {
   log: Pick<Log, 'error' | 'warn'>
   /** Fires when the server stops: its streams end, to be resumed elsewhere. */
   stopping?: AbortSignal
-  onStream?: StreamObserver
+  onStream?: (feed: 'board' | 'agent') => StreamObserver
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
   /** How often an open stream's right is looked at again. */
   recheckMs?: number
@@ -69,7 +69,7 @@ const narrow = (allowed: readonly string[] | null, asked: string[] | null) => {
 interface Reach {
   queues: readonly string[] | null
   granted: string
-  frames: (feed: Feed, after: After) => AsyncIterable<Frame>
+  frames: (feed: Feed, after: After) => Source
 }
 
 const boardReach = (caller: Caller, req: Request): Reach => {
@@ -127,7 +127,8 @@ export const createFeeds = (parts: FeedParts): Router => {
     const signal = AbortSignal.any([hangUpSignal(res, stopping), withdrawn.signal])
     const recheck = watchRight(kind, req, reach.granted, () => withdrawn.abort())
     open += 1
-    parts.onStream?.opened()
+    const observer = parts.onStream?.(kind.name)
+    observer?.opened()
     try {
       const frames = reach.frames(watch.feed(after, reach.queues, signal), after)
       const outcome = await writeStream(res, frames, {
@@ -139,7 +140,7 @@ export const createFeeds = (parts: FeedParts): Router => {
           return null
         },
       })
-      parts.onStream?.closed(outcome)
+      observer?.closed(outcome)
     } finally {
       open -= 1
       clearInterval(recheck)

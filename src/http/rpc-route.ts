@@ -53,7 +53,13 @@ const sendJson = (
   if (retryAfterSeconds !== undefined && (status === 429 || status === 503)) {
     res.set('Retry-After', String(retryAfterSeconds))
   }
-  res.set('Cache-Control', 'no-store').status(status).json(body)
+  // Not res.json: express would look at the request, its own settings and the type once more.
+  const text = JSON.stringify(body)
+  res.statusCode = status
+  res.setHeader('Cache-Control', 'no-store')
+  res.setHeader('Content-Type', 'application/json; charset=utf-8')
+  res.setHeader('Content-Length', Buffer.byteLength(text))
+  res.end(text)
 }
 
 /** A handler for every HTTP method of the endpoint's path; all but POST are answered 405. */

@@ -2,6 +2,7 @@
  * The whole HTTP face as one express app: middleware in order, mounts, and what is said where
  * nothing is mounted or something broke. Decides where things are, not what they do.
  */
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import express, { type ErrorRequestHandler, type Express, type Router } from 'express'
 import helmet from 'helmet'
 import type { Log } from '../base/log.ts'
@@ -49,8 +50,7 @@ export interface HttpParts extends Omit<OpsParts, 'publicUrl'> {
   observe?: HttpObserver
 }
 
-/** Of JSON answers; a page with scripts sets its own over these. */
-const securityHeaders = helmet({
+const secure = helmet({
   contentSecurityPolicy: {
     useDefaults: false,
     directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] },
@@ -58,6 +58,23 @@ const securityHeaders = helmet({
   // Whether names under this one are served by TLS only is known to whoever terminates it.
   strictTransportSecurity: false,
 })
+
+/** What helmet says is the same for every request: it is asked once. */
+const SECURITY_HEADERS: [string, string][] = []
+secure(
+  {} as IncomingMessage,
+  {
+    setHeader: (name: string, value: string) => SECURITY_HEADERS.push([name, value]),
+    removeHeader: () => undefined,
+  } as unknown as ServerResponse,
+  () => undefined,
+)
+
+/** Of JSON answers; a page with scripts sets its own over these. */
+const securityHeaders: express.RequestHandler = (_req, res, next) => {
+  for (const [name, value] of SECURITY_HEADERS) res.setHeader(name, value)
+  next()
+}
 
 const notFound: express.RequestHandler = (_req, res) => {
   res.status(404).json({ error: { code: 404, message: 'There is nothing here' } })
@@ -154,10 +171,11 @@ export const createHttp = (parts: HttpParts): Express => {
   // Tags are set where they mean something; hashing every answer means nothing.
   app.set('etag', false)
   app.use(requestId, securityHeaders)
-  app.use(opsRouter({ ...parts, publicUrl }))
+  // The busiest first: express tries one path after the other.
   app.all('/a2a/:queue', a2aRoute(parts, publicUrl))
   app.all('/agent', apiRoute(parts, 'agent', parts.agentTable))
   app.all('/operator', apiRoute(parts, 'operator', parts.operatorTable))
+  app.use(opsRouter({ ...parts, publicUrl }))
   if (parts.feeds) app.use(parts.feeds)
   app.use(notFound)
   app.use(lastErrorHandler(parts.log))

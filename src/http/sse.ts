@@ -15,6 +15,9 @@ export interface Frame {
   data?: unknown
 }
 
+/** Frames that belong together come as a list and leave in one write. */
+export type Source = AsyncIterable<Frame | readonly Frame[]>
+
 /**
  * How a stream ended. `ended`: the frames did, or the server stops. `hung_up`: the client went
  * away. `stalled`: it did not drain in time. `too_slow`: the source would not buffer for it any
@@ -60,6 +63,19 @@ export const encodeFrame = (frame: Frame): string => {
   return `${text}\n`
 }
 
+/** Frames that many streams share are encoded once. */
+const encoded = new WeakMap<readonly Frame[], string>()
+
+const textOf = (frames: Frame | readonly Frame[]): string => {
+  if (!isList(frames)) return encodeFrame(frames)
+  const text = encoded.get(frames) ?? frames.map(encodeFrame).join('')
+  encoded.set(frames, text)
+  return text
+}
+
+const isList = (frames: Frame | readonly Frame[]): frames is readonly Frame[] =>
+  Array.isArray(frames)
+
 /** Writes, and knows when the reader has taken what was written. */
 const createPen = (res: ServerResponse, drainMs: number) => {
   let stalled = false
@@ -101,14 +117,14 @@ const GONE = Symbol('gone')
  * the source is still busy with the next one. Not a Promise.race with one long-lived promise: that
  * would keep every frame alive until the stream ends.
  */
-const createPull = (res: ServerResponse, source: AsyncIterable<Frame>, signal: AbortSignal) => {
+const createPull = (res: ServerResponse, source: Source, signal: AbortSignal) => {
   const iterator = source[Symbol.asyncIterator]()
   let onGone: (() => void) | undefined
   const gone = (): void => onGone?.()
   res.once('close', gone)
   signal.addEventListener('abort', gone, { once: true })
   return {
-    next: (): Promise<IteratorResult<Frame> | typeof GONE> =>
+    next: (): Promise<IteratorResult<Frame | readonly Frame[]> | typeof GONE> =>
       new Promise((resolve, reject) => {
         if (res.closed || signal.aborted) return resolve(GONE)
         onGone = () => resolve(GONE)
@@ -136,7 +152,7 @@ const finish = (res: ServerResponse, drainMs: number): void => {
  */
 export const writeStream = async (
   res: ServerResponse,
-  source: AsyncIterable<Frame>,
+  source: Source,
   options: StreamOptions,
 ): Promise<StreamOutcome> => {
   const drainMs = options.drainMs ?? DRAIN_MS
@@ -157,7 +173,7 @@ export const writeStream = async (
     for (;;) {
       const item = await pull.next()
       if (item === GONE || item.done) return 'ended'
-      pen.write(encodeFrame(item.value))
+      pen.write(textOf(item.value))
       await pen.drained()
     }
   }

@@ -41,9 +41,7 @@ export interface OperatorParts {
 }
 
 /** What may be set while everything runs, and what a value must be. */
-const SETTINGS: Readonly<
-  Record<string, { help: string; accepts: (value: string) => boolean }>
-> = {
+const SETTINGS: Readonly<Record<string, { help: string; accepts: (value: string) => boolean }>> = {
   interrupt_lease_ttl_seconds: {
     help: 'seconds an interrupt may wait; 0 or less: for ever',
     // Anything goes: a value that does not parse keeps the default (ADR-0046).

@@ -6,7 +6,7 @@
  */
 import type { EventVerb, ReadyReason, State } from '../domain/lifecycle.ts'
 import type { Artifact, Event, EventDetail, FeedEvent, Message } from '../domain/todo.ts'
-import { type Database, type Session, type Statement, statement } from './database.ts'
+import { type Session, type Statement, statement } from './database.ts'
 
 interface EventRow {
   todo_id: string
@@ -124,29 +124,31 @@ export const readFeedBounds = async (
   return { oldest: Number(row?.oldest ?? 0), newest: Number(row?.newest ?? 0) }
 }
 
-/** Whose turn it is to place: released at commit, so a dead placer loses nothing. */
-const turnStatement = statement<{ mine: boolean }>(
-  'feed_turn',
-  `select pg_try_advisory_xact_lock(hashtext('switchboard feed')) as mine`,
-)
-
-const placeStatement = statement<{ todo_id: string }>(
+/**
+ * One placer at a time: the lock is held to the end of the statement, so a dead placer loses
+ * nothing. A statement that began before another placer's had ended still sees the events it
+ * placed as they were: their rows are looked at again, and the last condition leaves them out.
+ */
+const placeStatement = statement<{ mine: boolean; placed: number }>(
   'feed_place',
-  `update events e set position = p.position
-  from (
-    select u.todo_id, u.seq, nextval('feed_position') as position
-    from (select todo_id, seq from events where position is null order by id limit :limit::int) u
-  ) p
-  where e.todo_id = p.todo_id and e.seq = p.seq
-  returning e.todo_id`,
+  `with turn as materialized (
+    select pg_try_advisory_xact_lock(hashtext('switchboard feed')) as mine),
+  placed as (
+    update events e set position = p.position
+    from (
+      select u.todo_id, u.seq, nextval('feed_position') as position
+      from (select todo_id, seq from events where position is null and (select mine from turn)
+        order by id limit :limit::int) u
+    ) p
+    where e.todo_id = p.todo_id and e.seq = p.seq and e.position is null
+    returning 1)
+  select mine, (select count(*) from placed)::int as placed from turn`,
 )
 
 /** Gives positions to up to `limit` committed events; how many, or null when it is not our turn. */
-export const placeEvents = (database: Database, limit: number): Promise<number | null> =>
-  database.transaction(async (session) => {
-    const [turn] = await session.run(turnStatement, {})
-    if (!turn?.mine) return null
-    const placed = await session.run(placeStatement, { limit })
-    if (placed.length > 0) session.ring([{ topic: 'placed', count: placed.length }])
-    return placed.length
-  })
+export const placeEvents = async (session: Session, limit: number): Promise<number | null> => {
+  const [row] = await session.run(placeStatement, { limit })
+  if (!row?.mine) return null
+  if (row.placed > 0) session.ring([{ topic: 'placed', count: row.placed }])
+  return row.placed
+}

@@ -56,6 +56,8 @@ export const createWake = ({ connectionString, log, onReconnect }: WakeOptions):
   let gathered = new Map<string, number>()
   let timer: NodeJS.Timeout | null = null
   let sentAt = 0
+  let sending = false
+  let asked: Promise<unknown> = Promise.resolve()
   let keepAlive: NodeJS.Timeout | null = null
   let reconnecting: Promise<void> | null = null
 
@@ -96,17 +98,32 @@ export const createWake = ({ connectionString, log, onReconnect }: WakeOptions):
     return lines
   }
 
+  /** One query at a time, after whatever the connection is busy with. */
+  const ask = (of: pg.Client, text: string, values: unknown[] = []): Promise<unknown> => {
+    const answer = asked.then(() => of.query(text, values))
+    asked = answer.catch(() => {})
+    return answer
+  }
+
   const send = async (): Promise<void> => {
     timer = null
     if (!client || gathered.size === 0) return
     const topics = gathered
     gathered = new Map()
     sentAt = performance.now()
-    await client
-      .query(`select pg_notify('${CHANNEL}', line) from unnest($1::text[]) as line`, [
-        payloads(topics),
-      ])
-      .catch(() => {}) // The connection's own error handling follows; the polls make up for it.
+    sending = true
+    const text = `select pg_notify('${CHANNEL}', line) from unnest($1::text[]) as line`
+    // The connection's own error handling follows; the polls make up for it.
+    await ask(client, text, [payloads(topics)]).catch(() => {})
+    sending = false
+    schedule()
+  }
+
+  /** Sends what is gathered, soon. While a NOTIFY is on its way more is gathered. */
+  const schedule = (): void => {
+    if (timer || sending || stopping || !client || gathered.size === 0) return
+    const quiet = performance.now() - sentAt
+    timer = setTimeout(() => void send(), quiet >= GATHER_MS ? 0 : GATHER_MS - quiet)
   }
 
   const connect = async (): Promise<void> => {
@@ -128,17 +145,19 @@ export const createWake = ({ connectionString, log, onReconnect }: WakeOptions):
     fresh.on('notification', ({ payload }) => receive(payload ?? ''))
     await fresh.connect()
     await fresh.query(`listen ${CHANNEL}`)
+    asked = Promise.resolve()
     client = fresh
   }
 
   /** A connection can die without a word; asking is the only way to notice. */
   const check = (): void => {
-    const asked = client
-    asked?.query('select 1').catch(() => {
-      if (client !== asked) return
+    const checked = client
+    if (!checked) return
+    ask(checked, 'select 1').catch(() => {
+      if (client !== checked) return
       log.warn('the listening connection stopped answering')
       client = null
-      asked.end().catch(() => {})
+      checked.end().catch(() => {})
       if (!stopping) reconnect()
     })
   }
@@ -168,9 +187,7 @@ export const createWake = ({ connectionString, log, onReconnect }: WakeOptions):
       if (client) gathered.set(topic, (gathered.get(topic) ?? 0) + count)
       if (topic !== ALL) hear(topic, count)
     }
-    if (timer || !client) return
-    const quiet = performance.now() - sentAt
-    timer = setTimeout(() => void send(), quiet >= GATHER_MS ? 0 : GATHER_MS - quiet)
+    schedule()
   }
 
   return {

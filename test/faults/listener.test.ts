@@ -48,7 +48,9 @@ test('with the listening sessions cut off, what happens elsewhere is noticed lon
     await waiter.call('todos.complete', { id, fence: todos[0].fence })
     expect(answered.messages.at(-1).message.parts).toEqual([{ text: `answer ${round}` }])
     through = answered.messages.at(-1).seq
-    expect(frame.json.result.statusUpdate.status.message.parts).toEqual([{ text: `round ${round}` }])
+    expect(frame.json.result.statusUpdate.status.message.parts).toEqual([
+      { text: `round ${round}` },
+    ])
     await until(async () => (await fetch(`${app.url}/readyz`)).status === 200)
   }
   const reconnects = (await metric(app, 'switchboard_listener_reconnects_total')) - before

@@ -47,7 +47,9 @@ test('300 streams, 20 waiting claims and 20 blocking sends hold no connection, a
     expect(now.filter(({ application_name }) => application_name === 'switchboard')).toHaveLength(
       Math.min(POOL, now.length - 1),
     )
-    expect(now.filter(({ state, idle_s }) => state === 'idle in transaction' && idle_s > 1)).toEqual([])
+    expect(
+      now.filter(({ state, idle_s }) => state === 'idle in transaction' && idle_s > 1),
+    ).toEqual([])
   }
   expect(most).toBeLessThanOrEqual(POOL + 1)
 
@@ -104,7 +106,12 @@ test('streams that are opened and dropped, before the first frame or after, leav
     await Promise.all(
       Array.from({ length: count }, async (_, i) => {
         const hangUp = new AbortController()
-        const opening = fetch(a2a.endpoint, { method: 'POST', headers, body, signal: hangUp.signal })
+        const opening = fetch(a2a.endpoint, {
+          method: 'POST',
+          headers,
+          body,
+          signal: hangUp.signal,
+        })
         if (i % 2 === 0) {
           await new Promise(setImmediate)
           hangUp.abort()

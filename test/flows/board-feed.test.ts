@@ -1,6 +1,6 @@
 // Case F080 and system.md section 9: a feed that resumes is exact.
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient, type Answer, type Frame, openStream } from '../support/actors.ts'
+import { type Answer, a2aClient, agentClient, type Frame, openStream } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
 import { ask, lapseLease, openBoard, saying } from '../support/steps.ts'
 
@@ -128,12 +128,14 @@ test('each transition says from and to, and each ready why, and neither holds wh
   const frames = await board.until(({ json }) => json.id === id && json.to === 'done')
   board.close()
   const mine = frames.filter(({ json }) => json.id === id)
-  expect(mine.map(({ event, json }) => [event, json.from ?? json.reason ?? null, json.to])).toEqual([
-    ['transition', null, 'pending'],
-    ['ready', 'created', undefined],
-    ['transition', 'pending', 'claimed'],
-    ['transition', 'claimed', 'done'],
-  ])
+  expect(mine.map(({ event, json }) => [event, json.from ?? json.reason ?? null, json.to])).toEqual(
+    [
+      ['transition', null, 'pending'],
+      ['ready', 'created', undefined],
+      ['transition', 'pending', 'claimed'],
+      ['transition', 'claimed', 'done'],
+    ],
+  )
   for (const { json } of mine) {
     expect(json.queue).toBe('desk')
     expect(json.at).toMatch(/Z$/)

@@ -1,9 +1,9 @@
 // Cases F056, F057, F103 (one todo rouses few).
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient, type Answer } from '../support/actors.ts'
+import { type Answer, a2aClient, agentClient } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'
-import { metric } from '../support/steps.ts'
 import { withClient } from '../support/database.ts'
+import { metric } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
 // A wake that is lost would be made up for after a minute: longer than any test takes.

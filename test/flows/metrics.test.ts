@@ -7,7 +7,10 @@ import { UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()
 const { client, agent } = await app.line('desk', { contexts: 'parallel' })
-const tenants = [client, ...(await Promise.all(Array.from({ length: 9 }, () => app.vend(['send'], ['desk']))))]
+const tenants = [
+  client,
+  ...(await Promise.all(Array.from({ length: 9 }, () => app.vend(['send'], ['desk'])))),
+]
 const worker = agentClient(app.url, agent.token)
 
 const scrape = async () => (await fetch(`${app.url}/metrics`)).text()
@@ -61,7 +64,12 @@ test('however many tasks, tenants, paths, methods and versions are made up, the 
 test('what was done is counted: sent, claimed, finished', async () => {
   const text = await scrape()
   const value = (series: string) =>
-    Number(text.split('\n').find((line) => line.startsWith(`${series} `))!.split(' ')[1])
+    Number(
+      text
+        .split('\n')
+        .find((line) => line.startsWith(`${series} `))!
+        .split(' ')[1],
+    )
   const [{ n }] = (await app.sql<{ n: number }>('select count(*)::int as n from todos')) as [
     { n: number },
   ]

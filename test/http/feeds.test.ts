@@ -31,7 +31,7 @@ const start = async () => {
     log: silent,
     stopping: stopping.signal,
     recheckMs: 20,
-    onStream: { opened: () => undefined, closed: (outcome) => ended.push(outcome) },
+    onStream: () => ({ opened: () => undefined, closed: (outcome) => ended.push(outcome) }),
   })
   return { feed, tokens, stopping, ended, ...(await serve(router)) }
 }

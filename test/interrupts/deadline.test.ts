@@ -63,7 +63,9 @@ const asked = async ({ a2a, worker }: Desk, more: Record<string, unknown> = {}, 
 
 /** What one test leaves waiting is none of the next one's. */
 afterEach(async () => {
-  const left = await app.sql<{ id: string }>('select id from todos where finished_at is null')
+  const left = await app.sql<{ id: string }>(
+    `select id from todos where state in ('claimed', 'input-required', 'auth-required')`,
+  )
   for (const { id } of left) await operate(app, 'todos.cancel', { id })
 })
 

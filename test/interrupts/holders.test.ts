@@ -78,7 +78,9 @@ const allStale = async (worker: Desk['worker'], { held }: Claimed): Promise<void
 }
 
 afterEach(async () => {
-  const left = await app.sql<{ id: string }>('select id from todos where finished_at is null')
+  const left = await app.sql<{ id: string }>(
+    `select id from todos where state in ('claimed', 'input-required', 'auth-required')`,
+  )
   for (const { id } of left) await operate(app, 'todos.cancel', { id })
 })
 

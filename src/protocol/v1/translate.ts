@@ -72,8 +72,11 @@ const FRAMES: Record<EventVerb, 'status' | 'artifact' | null> = {
 type Loose<T> = { [K in keyof T]?: T[K] | undefined }
 
 /** Members that are set. What they are was decided by the schema that read them. */
-const set = <T>(members: Loose<T>): T =>
-  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as T
+const set = <T>(members: Loose<T>): T => {
+  const kept: Loose<T> = {}
+  for (const name in members) if (members[name] !== undefined) kept[name] = members[name]
+  return kept as T
+}
 
 const toMessage = (message: SendMessageRequest['message']): Message => set<Message>(message)
 
