@@ -22,10 +22,13 @@ import type { Services } from './protocol/method.ts'
 import { OPERATOR_METHODS } from './protocol/operator/methods.ts'
 import { createAgentService } from './service/agent.ts'
 import { createBatches } from './service/batches.ts'
-import { createClientService, createDeliver } from './service/client.ts'
+import { createClientService } from './service/client.ts'
+import { createDeliver } from './service/deliver.ts'
 import { createDirectory, type Directory } from './service/directory.ts'
 import { createGauges } from './service/gauges.ts'
+import { createIntake } from './service/intake.ts'
 import { createLine } from './service/line.ts'
+import { createLines } from './service/lines.ts'
 import { createOperatorService } from './service/operator.ts'
 import { createReadiness } from './service/readiness.ts'
 import { createRevocation } from './service/revocation.ts'
@@ -117,15 +120,24 @@ const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => 
   const line = createLine({ database, wake, pollMs })
   const watch = createWatch({ database, wake, pollMs })
   const deliver = createDeliver({ database })
+  const lines = createLines({ database, wake, log })
+  const intake = createIntake({ database, deliver, lines, metrics })
   const batches = createBatches({ database, log })
   const revocation = createRevocation({ database, batches, metrics })
   const services: Services = {
-    client: createClientService({ database, directory, metrics }, deliver),
+    client: createClientService({ database, directory, deliver, intake, metrics }),
     agent: createAgentService({ database, directory, line, wake, metrics, pollMs }),
-    operator: createOperatorService({ database, directory, metrics, deliver, revocation }),
+    operator: createOperatorService({
+      database,
+      directory,
+      metrics,
+      deliver,
+      intake,
+      revocation,
+    }),
     watch,
   }
-  const sweep = createSweep({ database, directory, batches, revocation, metrics, log })
+  const sweep = createSweep({ database, directory, batches, lines, revocation, metrics, log })
   const workers = createWorkers({
     sweep,
     log,
@@ -136,7 +148,7 @@ const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => 
     placeMs: options.placeMs ?? PLACE_MS,
   })
   const supervisor = createSupervisor(workers, { log, metrics })
-  return { database, wake, directory, line, watch, services, sweep, supervisor }
+  return { database, wake, directory, line, lines, watch, services, sweep, supervisor }
 }
 
 export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
@@ -145,7 +157,7 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
   const metrics = createMetrics()
   metrics.buildInfo.set({ version: VERSION }, 1)
   const core = createCore(options, log, metrics)
-  const { database, wake, directory, line, watch, services, supervisor } = core
+  const { database, wake, directory, line, lines, watch, services, supervisor } = core
 
   const stopping = new AbortController()
   // Each request under way listens: many at once are no leak.
@@ -202,6 +214,7 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
     start: async () => {
       await wake.start()
       line.start()
+      lines.start()
       watch.start()
       for (const name of (await directory.queues()).keys()) metrics.seedQueue(name)
       supervisor.start()
@@ -215,6 +228,7 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
       await supervisor.stop(WORKERS_STOP_MS)
       watch.stop()
       line.stop()
+      lines.stop()
       await wake.stop()
       await database.close()
     },

@@ -75,6 +75,10 @@ export type Condition =
   | 'attended'
   | 'parked'
   | 'sameQuestion'
+  | 'lineFree'
+  | 'lineBusy'
+  | 'nextInLine'
+  | 'answeredLater'
   | 'unfinished'
   | 'leaseLapsed'
   | 'interruptExpired'
@@ -183,7 +187,7 @@ export const VERBS = {
   resume: {
     by: 'client',
     from: interrupted,
-    when: ['attended', 'sameQuestion'],
+    when: ['attended', 'sameQuestion', 'lineFree'],
     to: 'claimed',
     lease: 'renew',
     attempt: 'keep',
@@ -192,7 +196,7 @@ export const VERBS = {
   answer: {
     by: 'client',
     from: interrupted,
-    when: ['parked', 'sameQuestion'],
+    when: ['parked', 'sameQuestion', 'lineFree'],
     to: 'pending',
     lease: 'clear',
     attempt: 'released',
@@ -204,6 +208,16 @@ export const VERBS = {
     by: 'client',
     from: ['pending', 'claimed', 'failed'],
     when: ['unfinished'],
+    to: 'same',
+    lease: 'keep',
+    attempt: 'keep',
+    event: true,
+  },
+  /** The answer is stored and the deadline met; the resume waits until the line is free. */
+  defer: {
+    by: 'client',
+    from: interrupted,
+    when: ['sameQuestion', 'lineBusy'],
     to: 'same',
     lease: 'keep',
     attempt: 'keep',
@@ -330,6 +344,39 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'revoked',
     event: true,
+  },
+  /** The line is free and this one has waited longest. */
+  unblock: {
+    by: 'server',
+    from: ['pending'],
+    when: ['nextInLine'],
+    to: 'same',
+    lease: 'keep',
+    attempt: 'keep',
+    event: true,
+    ready: 'unblocked',
+  },
+  /** The line is free for a todo whose answer came while it was busy: its holder goes on … */
+  resumeLater: {
+    by: 'server',
+    from: interrupted,
+    when: ['attended', 'answeredLater'],
+    to: 'claimed',
+    lease: 'renew',
+    attempt: 'keep',
+    event: true,
+  },
+  /** … or, parked, it may be claimed again. */
+  answerLater: {
+    by: 'server',
+    from: interrupted,
+    when: ['parked', 'answeredLater'],
+    to: 'pending',
+    lease: 'clear',
+    attempt: 'released',
+    refund: true,
+    event: true,
+    ready: 'answered',
   },
   /** A scheduled retry or a delayed release has come due: nothing moves but the ready hook. */
   comeDue: {

@@ -30,6 +30,14 @@ export const TIMEOUT_NAMES = [
   'heartbeat',
 ] as const satisfies (keyof Timeouts)[]
 
+/**
+ * What becomes of a message into a conversation that has live todos, as its sender wishes.
+ * `enqueue`: it waits its turn. `reject`: it is refused, as a rejected task. `interrupt`: the todo
+ * at work is canceled, this one comes next. `rollback`: every live todo of the conversation is.
+ */
+export const BUSY_POLICIES = ['enqueue', 'reject', 'interrupt', 'rollback'] as const
+export type BusyPolicy = (typeof BUSY_POLICIES)[number]
+
 /** What a todo that passed one of them is told to have failed with. */
 export const TIMEOUT_ERRORS = [
   'schedule_to_start_timeout',

@@ -79,6 +79,12 @@ export interface Todo {
   closeAt: Date | null
   /** Since when the attempt runs, the time spent in interrupts left out. */
   startedAt: Date | null
+  /** The conversation it stands in line in; null where todos run side by side. */
+  line: string | null
+  /** At the front of its line: it may be claimed, is claimed, or waits for its retry. */
+  front: boolean
+  /** When the open question was answered, where the line was busy then. */
+  answeredAt: Date | null
   retryOf: string | null
 }
 
@@ -107,9 +113,11 @@ export interface Receipt {
   seq: number
   /**
    * `resumed`: it answered the question and the holder goes on. `requeued`: it answered a parked
-   * question. `inbox`: it is owed to the holder, or to the next one. `repeated`: it was there.
+   * question. `deferred`: it answered the question, and the holder goes on as soon as another todo
+   * of the conversation is done. `inbox`: it is owed to the holder, or to the next one. `repeated`:
+   * it was there.
    */
-  outcome: 'resumed' | 'requeued' | 'inbox' | 'repeated'
+  outcome: 'resumed' | 'requeued' | 'deferred' | 'inbox' | 'repeated'
   /** The seq of the question it answered. */
   answers: number | null
 }
@@ -141,6 +149,8 @@ export interface TodoView {
   artifacts?: Artifact[]
   metadata: JsonObject | null
   result: JsonObject | null
+  /** The todo at the front of its conversation, while this one waits in line; else null. */
+  waitsBehind: string | null
   /** The agent asked that a waiting send be answered with its bare message. */
   direct: boolean
 }

@@ -15,6 +15,8 @@ export interface WhyFacts {
   deadline: Date | null
   /** Live endpoints that may claim from the queue. */
   claimers: number
+  /** The todo at the front of its conversation, while it waits in line. */
+  waitsBehind: string | null
   /** What it failed with, if it did. */
   error: string | null
 }
@@ -46,13 +48,18 @@ const limited = (what: string, moment: Date | null, then: string): string =>
 const afterwards = (todo: Todo): string =>
   todo.attempt >= todo.maxAttempts ? 'it ends as a dead letter' : 'it goes back to its queue'
 
-const waiting = ({ todo, claimers, error }: WhyFacts): Why => {
+const waiting = ({ todo, claimers, waitsBehind, error }: WhyFacts): Why => {
   const { queue, nextRetryAt, dueAt, statusAt: since } = todo
   if (nextRetryAt) {
     const why = `waits for its retry at ${at(nextRetryAt)}: ${tries(todo)} failed with ${error ?? 'an error'}`
     return { why, since, until: nextRetryAt }
   }
-  const due = dueAt ?? since
+  if (!dueAt) {
+    const front = waitsBehind ? `task ${waitsBehind}` : 'an answer'
+    const why = `waits in line since ${at(since)} behind ${front} of the same conversation; it is its turn when that one ends or asks`
+    return { why, since, until: todo.closeAt }
+  }
+  const due = dueAt
   const start = after(due, todo.limits.scheduleToStartSeconds)
   const limits =
     limited('not started', start, 'it fails (schedule_to_start_timeout)') +
@@ -93,6 +100,10 @@ const interrupted = ({ todo, holder, question, deadline }: WhyFacts): Why => {
   const what = todo.state === 'auth-required' ? 'an authorisation' : 'an answer'
   const who = todo.owner === null ? 'parked' : `held by ${holder ?? 'its holder'}`
   const end = deadline ? `until ${at(deadline)}, when ${afterwards(todo)}` : 'without a deadline'
+  if (todo.answeredAt) {
+    const why = `was answered at ${at(todo.answeredAt)}; goes on as soon as the task of the same conversation that is at work ends or asks`
+    return { why, since: todo.answeredAt, until: null }
+  }
   const asked = question ? `: “${question}”` : ''
   return {
     why: `waits for ${what} (${who}) since ${at(since)}, ${end}; a message to this task answers it${asked}`,

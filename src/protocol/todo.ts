@@ -72,6 +72,7 @@ export const fromView = (view: TodoView) => ({
   ...(view.artifacts && { artifacts: view.artifacts }),
   metadata: view.metadata,
   result: view.result,
+  ...(view.waitsBehind && { waitsBehind: view.waitsBehind }),
 })
 
 /** What the next holder learns of an attempt before its own. */

@@ -3,13 +3,30 @@
  * of the request's metadata under keys of our own. Anything else in there is the client's.
  */
 import { z } from 'zod'
-import { Refusal } from '../domain/errors.ts'
-import type { TIMEOUT_NAMES, Timeouts } from '../domain/policy.ts'
+import { invalid, Refusal } from '../domain/errors.ts'
+import {
+  BUSY_POLICIES,
+  type BusyPolicy,
+  type TIMEOUT_NAMES,
+  type Timeouts,
+} from '../domain/policy.ts'
 import type { JsonObject } from '../domain/todo.ts'
 import { seconds } from './field.ts'
 
 /** Seconds by the names of a queue's policy: `{ "heartbeat": 600, "scheduleToClose": 86400 }`. */
 const TIMEOUTS = 'urn:switchboard:timeouts'
+
+/** One of BUSY_POLICIES: what to do where the conversation has live todos. */
+const BUSY = 'urn:switchboard:busy'
+
+/** Refuses: invalid. */
+export const readBusy = (metadata: JsonObject | undefined): BusyPolicy | undefined => {
+  const wished = metadata?.[BUSY]
+  if (wished === undefined) return undefined
+  const busy = BUSY_POLICIES.find((policy) => policy === wished)
+  if (busy) return busy
+  throw invalid(`metadata.${BUSY}`, `must be one of ${BUSY_POLICIES.join(', ')}`)
+}
 
 const limit = seconds().exactOptional()
 

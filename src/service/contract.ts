@@ -3,7 +3,7 @@
  * against. Domain types in, domain types out; a refusal is thrown (domain/errors.ts).
  */
 import type { InterruptState, State } from '../domain/lifecycle.ts'
-import type { QueuePolicy, Timeouts } from '../domain/policy.ts'
+import type { BusyPolicy, QueuePolicy, Timeouts } from '../domain/policy.ts'
 import type { Queue, QueueCard } from '../domain/queue.ts'
 import type { Caller, Endpoint, EndpointVerb, Scope } from '../domain/scope.ts'
 import type {
@@ -36,6 +36,8 @@ export interface Send {
   priority?: number
   /** Over those of the queue. */
   timeouts?: Timeouts
+  /** Where its conversation is busy; to wait its turn unless said otherwise. */
+  busy?: BusyPolicy
 }
 
 export interface Sent {

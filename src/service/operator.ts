@@ -24,18 +24,21 @@ import {
 import { readEvents } from '../store/events.ts'
 import { putQueue, readQueues, removeQueue } from '../store/queues.ts'
 import { readSettings, writeSetting } from '../store/settings.ts'
-import { addTodo, listTodos, readAttempts, readView } from '../store/todos.ts'
-import { cancelTodo, type Deliver } from './client.ts'
+import { listTodos, readAttempts, readView } from '../store/todos.ts'
+import { cancelTodo } from './cancel.ts'
 import type { OperatorService } from './contract.ts'
 import { deadlineOf } from './deadline.ts'
+import type { Deliver } from './deliver.ts'
 import type { Directory } from './directory.ts'
 import { excerpt } from './excerpt.ts'
+import type { Intake } from './intake.ts'
 import type { Revocation } from './revocation.ts'
 
 export interface OperatorParts {
   database: Database
   metrics: Metrics
   deliver: Deliver
+  intake: Intake
   revocation: Revocation
   directory: Directory
 }
@@ -71,7 +74,7 @@ const BLANK_CARD: Omit<QueueCard, 'name'> = {
 }
 
 export const createOperatorService = (parts: OperatorParts): OperatorService => {
-  const { database, directory, metrics, deliver, revocation } = parts
+  const { database, directory, metrics, deliver, intake, revocation } = parts
 
   const knownSetting = (key: string): (typeof SETTINGS)[string] => {
     const setting = SETTINGS[key]
@@ -100,21 +103,26 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     if (!first) throw new Refusal('not_found')
     const id = randomUUID()
     try {
-      const added = await addTodo(database, {
-        id,
-        queue: todo.queue,
-        contextId: todo.contextId,
-        clientId: todo.clientId,
-        priority: todo.priority,
-        maxAttempts: todo.maxAttempts,
-        message: { ...first.message, taskId: id },
-        ...(metadata && { metadata }),
-        timeouts: timeoutsOf(todo),
-        detail: { text: excerpt(first.message) },
-        retryOf: todo.id,
-      })
+      const queue = (await readQueues(database)).find(({ name }) => name === todo.queue)
+      const added =
+        queue &&
+        (await intake.add(
+          {
+            id,
+            queue: todo.queue,
+            contextId: todo.contextId,
+            clientId: todo.clientId,
+            priority: todo.priority,
+            maxAttempts: todo.maxAttempts,
+            message: { ...first.message, taskId: id },
+            ...(metadata && { metadata }),
+            timeouts: timeoutsOf(todo),
+            detail: { text: excerpt(first.message) },
+            retryOf: todo.id,
+          },
+          queue,
+        ))
       if (!added) throw new Refusal('not_found', {}, `there is no queue ${todo.queue} any more`)
-      metrics.todosSent.inc({ queue: todo.queue })
       return added
     } catch (error) {
       if (!isUniqueViolation(error, 'todo_retried_once')) throw error
@@ -207,26 +215,10 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
       ])
       return { view, attempts, events: events.map(withoutDocuments) }
     },
-    send: async ({ queue, message, priority, timeouts }) => {
-      const found = (await readQueues(database)).find(({ name }) => name === queue)
+    send: async (send) => {
+      const found = (await readQueues(database)).find(({ name }) => name === send.queue)
       if (!found) throw new Refusal('not_found')
-      const id = randomUUID()
-      const contextId = message.contextId || randomUUID()
-      const todo = await addTodo(database, {
-        id,
-        queue,
-        contextId,
-        clientId: null,
-        priority: priority ?? 1,
-        maxAttempts: found.policy.maxAttempts,
-        message: { ...message, taskId: id, contextId },
-        timeouts: { ...found.policy.timeouts, ...timeouts },
-        detail: { text: excerpt(message) },
-      })
-      const view = todo && (await readView(database, id, EVERYTHING))
-      if (!view) throw new Refusal('not_found')
-      metrics.todosSent.inc({ queue })
-      return view
+      return (await intake.take(send, found, null)).view
     },
     answer: async (id, message, caller) => {
       const sender = caller.kind === 'endpoint' ? caller.endpoint.id : null
@@ -254,6 +246,7 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
         holder: latest?.claimant ?? asker?.name ?? null,
         question: phaseOf(todo) === 'interrupted' && question ? excerpt(question) : null,
         deadline: await deadlineOf(directory, todo, asker),
+        waitsBehind: found.waitsBehind,
         claimers: await countClaimers(database, todo.queue),
         error: typeof result?.error === 'string' ? result.error : null,
       })

@@ -19,7 +19,7 @@ import {
 import { listTodos } from '../store/todos.ts'
 import type { Moved } from '../store/transition.ts'
 import type { Batches } from './batches.ts'
-import { cancelTodo } from './client.ts'
+import { cancelTodo } from './cancel.ts'
 
 export interface RevocationParts {
   database: Database

@@ -14,12 +14,14 @@ import { placeEvents } from '../store/events.ts'
 import type { Moved } from '../store/transition.ts'
 import type { Batches } from './batches.ts'
 import type { Directory } from './directory.ts'
+import type { Lines } from './lines.ts'
 import type { Revocation } from './revocation.ts'
 
 export interface SweepParts {
   database: Database
   directory: Directory
   batches: Batches
+  lines: Lines
   revocation: Revocation
   metrics: Metrics
   log: Log
@@ -39,7 +41,7 @@ export interface Sweep {
 const PLACE_BATCH = 1000
 
 export const createSweep = (parts: SweepParts): Sweep => {
-  const { database, directory, batches, revocation, metrics, log } = parts
+  const { database, directory, batches, lines, revocation, metrics, log } = parts
 
   const countReaped = ({ todo }: Moved): void => {
     metrics.todoLeasesExpired.inc({ queue: todo.queue })
@@ -89,6 +91,7 @@ export const createSweep = (parts: SweepParts): Sweep => {
         { ttlSeconds: await interruptTtl(), cause: 'interrupt_expired' },
         countReclaimed,
       )
+      counted('line', await lines.sweep())
       const count = counted('lease', leases) + counted('interrupt', interrupts)
       if (count > 0) log.info({ count }, 'reaped expired leases')
       return count

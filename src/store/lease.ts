@@ -46,6 +46,10 @@ const COME_DUE_AT = 'coalesce(t.next_retry_at, t.due_at)'
 export const READ_NOW = `(select count(*) from messages m where m.todo_id = t.id and m.owed
   and m.seq > t.acknowledged_seq and m.seq <= coalesce(:through::int, 0))::int`
 
+/** Nobody else of its conversation is at work. */
+export const LINE_FREE = `(t.line is null or t.front
+    or not exists (select from todos f where f.line = t.line and f.front))`
+
 /** Which limit of an attempt has passed, by the name of its error; null when none has. */
 export const TIMED_OUT = `case
   when t.progress_at + make_interval(secs => t.heartbeat_seconds) <= now()
@@ -75,6 +79,15 @@ const CONDITIONS: Readonly<Record<Condition, string>> = {
   parked: 't.owner is null',
   // The answer was checked against this very question; null where there was nothing to check.
   sameQuestion: 't.status_seq = coalesce(:question::int, t.status_seq)',
+  lineFree: LINE_FREE,
+  lineBusy: `not ${LINE_FREE}`,
+  // Answers come before newcomers; among each, who came first.
+  nextInLine: `t.due_at is null and ${LINE_FREE} and not exists (select from todos w
+      where w.line = t.line and not w.front and w.answered_at is not null)
+    and not exists (select from todos w where w.line = t.line and not w.front
+      and w.state = 'pending' and w.lined_at < t.lined_at)`,
+  answeredLater: `t.answered_at is not null and ${LINE_FREE} and not exists (select from todos w
+      where w.line = t.line and not w.front and w.answered_at < t.answered_at)`,
   unfinished: 't.finished_at is null',
   // Spelled with the column as well, so that it is a probe of todos_lease.
   leaseLapsed: `${FREE} and t.lease_expires_at <= now()`,
@@ -95,7 +108,8 @@ const CONDITIONS: Readonly<Record<Condition, string>> = {
           where a.todo_id = t.id and a.seq = t.attempts_total),
         (select (q.policy->>'interruptTtlSeconds')::int from queues q where q.name = t.queue)
       ) as ttl) own))
-    and (t.interrupt_held_until is null or t.interrupt_held_until <= now())`,
+    and (t.interrupt_held_until is null or t.interrupt_held_until <= now())
+    and t.answered_at is null`,
   silentOrOverdue: `t.alarm_at <= now() and (${TIMED_OUT}) is not null`,
   outOfTime: `t.alarm_at <= now() and (${OUT_OF_TIME}) is not null`,
   comeDue: `t.ready_reason is not null and ${COME_DUE_AT} <= now()`,
@@ -131,6 +145,16 @@ const inOrder = (verb: Verb): string => (ORDER[verb] ? `order by ${ORDER[verb]}`
 export const due = (verb: Verb): string => `where ${allows(verb)}
     and t.id <> all(coalesce(:except::uuid[], '{}'))
   ${inOrder(verb)} limit :limit::int for update of t skip locked`
+
+/** Whoever is next in this line, if it is free. */
+export const nextInLine = (verb: Verb): string =>
+  `where t.line = :line::uuid and not t.front and ${allows(verb)} limit 1 for update of t`
+
+/** Lines where somebody waits although the front is free: a hand-over that was missed. */
+export const STALLED_LINES = `select distinct w.line from todos w
+  where w.line is not null and not w.front and (w.state = 'pending' or w.answered_at is not null)
+    and not exists (select from todos f where f.line = w.line and f.front)
+  limit :limit::int`
 
 /** The ids of the same rows, without touching them. */
 export const dueIds = (verb: Verb): string => `select t.id from todos t where ${allows(verb)}

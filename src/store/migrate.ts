@@ -8,6 +8,7 @@ import pg from 'pg'
 import * as schema from '../../migrations/0001_schema.ts'
 import * as interruptDeadline from '../../migrations/0002_interrupt_deadline.ts'
 import * as timeouts from '../../migrations/0003_timeouts.ts'
+import * as lines from '../../migrations/0004_lines.ts'
 
 interface Migration {
   name: string
@@ -23,6 +24,7 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0001_schema', ...schema, down },
   { name: '0002_interrupt_deadline', ...interruptDeadline, down },
   { name: '0003_timeouts', ...timeouts, down },
+  { name: '0004_lines', ...lines, down },
 ]
 
 /** The database was migrated by a newer switchboard than this one. */

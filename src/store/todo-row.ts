@@ -33,6 +33,9 @@ export interface TodoRow {
   heartbeat_seconds: number | null
   close_at: Date | null
   started_at: Date | null
+  line: string | null
+  front: boolean
+  answered_at: Date | null
   retry_of: string | null
 }
 
@@ -67,6 +70,9 @@ const COLUMNS: readonly (keyof TodoRow)[] = [
   'heartbeat_seconds',
   'close_at',
   'started_at',
+  'line',
+  'front',
+  'answered_at',
   'retry_of',
 ]
 
@@ -106,5 +112,8 @@ export const toTodo = (row: TodoRow): Todo => ({
   },
   closeAt: row.close_at,
   startedAt: row.started_at,
+  line: row.line,
+  front: row.front,
+  answeredAt: row.answered_at,
   retryOf: row.retry_of,
 })

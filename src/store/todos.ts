@@ -4,7 +4,7 @@
  * never rewrites it.
  */
 import knexFactory, { type Knex } from 'knex'
-import { invalid } from '../domain/errors.ts'
+import { invalid, Refusal } from '../domain/errors.ts'
 import type { Outcome } from '../domain/lifecycle.ts'
 import type { Timeouts } from '../domain/policy.ts'
 import { EVERYTHING, type Scope } from '../domain/scope.ts'
@@ -39,21 +39,39 @@ export interface NewTodo {
   detail: EventDetail
   timeouts?: Timeouts
   retryOf?: string
+  /** The conversation to stand in line in. */
+  line?: string
+  /** Refused at intake: it is written down as ended. */
+  rejected?: boolean
 }
 
 /** Selected from its queue, so that a queue removed a moment ago takes nothing. */
 const addStatement = statement<TodoRow>(
   'todo_add',
   `
-with added as (
+with spot as materialized (
+  select :line::uuid is null
+    or (not exists (select from todos f where f.line = :line::uuid and f.front)
+      and not exists (select from todos w where w.line = :line::uuid and not w.front
+        and (w.state = 'pending' or w.answered_at is not null))) as free),
+added as (
   insert into todos (id, queue, context_id, client_id, priority, max_attempts, due_at, retry_of,
-    schedule_to_start_seconds, start_to_close_seconds, heartbeat_seconds, close_at, alarm_at)
+    schedule_to_start_seconds, start_to_close_seconds, heartbeat_seconds, close_at, alarm_at, line, front,
+    state, finished_at)
   select :id::uuid, q.name, :context_id, :client_id::uuid, :priority::smallint, :max_attempts::int,
-    now(), :retry_of::uuid, :schedule_to_start::int, :start_to_close::int, :heartbeat::int, l.close_at,
-    todo_alarm('pending', l.close_at, now(), :schedule_to_start::int, null, null, null, null)
+    case when s.free and not r.rejected then now() end, :retry_of::uuid, :schedule_to_start::int, :start_to_close::int, :heartbeat::int, l.close_at,
+    case when not r.rejected then todo_alarm('pending', l.close_at, case when s.free then now() end, :schedule_to_start::int,
+      null, null, null, null) end,
+    :line::uuid, :line::uuid is not null and s.free and not r.rejected,
+    case when r.rejected then 'rejected'::todo_state else 'pending' end,
+    case when r.rejected then clock_timestamp() end
   from queues q
+    cross join spot s
+    cross join lateral (select coalesce(:rejected::boolean, false) as rejected) r
     cross join lateral (select now() + make_interval(secs => :schedule_to_close::int) as close_at) l
   where q.name = :queue
+  -- Two at once: the one that loses stands in line, when it is added again.
+  on conflict (line) where front do nothing
   returning *),
 said as (
   insert into messages (todo_id, seq, message_id, role, sender, message, received_at)
@@ -63,37 +81,58 @@ kept as (
   select a.id, :metadata::json from added a where :metadata::json is not null),
 told as (
   insert into events (todo_id, seq, queue, context_id, verb, to_state, attempt, fence, ready, detail, at)
-  select a.id, 1, a.queue, a.context_id, 'send', a.state, 0, 0, 'created', :detail::json, a.created_at
+  select a.id, 1, a.queue, a.context_id, 'send', a.state, 0, 0,
+    case when a.due_at is not null then 'created' end, :detail::json, a.created_at
   from added a)
-select ${TODO_COLUMNS('a')} from added a`,
+select ${TODO_COLUMNS('a')} from added a
+union all
+select ${TODO_COLUMNS('null_todo')} from (select (null::todos).*) as null_todo
+where not exists (select from added) and exists (select from queues q where q.name = :queue)`,
 )
 
-/** A new pending todo, claimable at once; null where the queue does not exist. */
+/** A newcomer that lost the race for the front is added again, behind the winner. */
+const TRIES = 5
+
+/**
+ * A new pending todo: claimable at once, or in line behind its conversation's. Null where the
+ * queue does not exist.
+ */
 export const addTodo = async (session: Session, todo: NewTodo): Promise<Todo | null> => {
-  const [row] = await session.run(addStatement, {
-    id: todo.id,
-    queue: todo.queue,
-    context_id: todo.contextId,
-    client_id: todo.clientId,
-    priority: todo.priority,
-    max_attempts: todo.maxAttempts,
-    message_id: todo.message.messageId,
-    message: JSON.stringify(todo.message),
-    metadata: todo.metadata && JSON.stringify(todo.metadata),
-    detail: JSON.stringify(todo.detail),
-    retry_of: todo.retryOf,
-    schedule_to_start: todo.timeouts?.scheduleToStart,
-    start_to_close: todo.timeouts?.startToClose,
-    schedule_to_close: todo.timeouts?.scheduleToClose,
-    heartbeat: todo.timeouts?.heartbeat,
-  })
-  if (!row) return null
-  session.ring([
-    { topic: 'feed', count: 1 },
-    { topic: `queue:${row.queue}`, count: 1 },
-  ])
-  return toTodo(row)
+  const values = valuesOf(todo)
+  for (let tried = 1; ; tried += 1) {
+    const [row] = await session.run(addStatement, values)
+    if (!row) return null
+    if (row.id !== null) {
+      const added = toTodo(row)
+      session.ring([
+        { topic: 'feed', count: 1 },
+        ...(added.dueAt ? [{ topic: `queue:${added.queue}`, count: 1 }] : []),
+      ])
+      return added
+    }
+    if (tried >= TRIES) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
+  }
 }
+
+const valuesOf = (todo: NewTodo): Record<string, unknown> => ({
+  id: todo.id,
+  queue: todo.queue,
+  context_id: todo.contextId,
+  client_id: todo.clientId,
+  priority: todo.priority,
+  max_attempts: todo.maxAttempts,
+  message_id: todo.message.messageId,
+  message: JSON.stringify(todo.message),
+  metadata: todo.metadata && JSON.stringify(todo.metadata),
+  detail: JSON.stringify(todo.detail),
+  retry_of: todo.retryOf,
+  line: todo.line,
+  rejected: todo.rejected,
+  schedule_to_start: todo.timeouts?.scheduleToStart,
+  start_to_close: todo.timeouts?.startToClose,
+  schedule_to_close: todo.timeouts?.scheduleToClose,
+  heartbeat: todo.timeouts?.heartbeat,
+})
 
 /* ----------------------------------------------------------------- reading */
 
@@ -120,6 +159,7 @@ export interface DocumentsRow {
   metadata: JsonObject | null
   result: JsonObject | null
   direct: boolean | null
+  waits_behind: string | null
 }
 
 const messagesOf = (todo: string): string => `(select json_agg(${messageJson('s')} order by s.seq)
@@ -135,7 +175,9 @@ export const documentsOf = (todo: string, withArtifacts: string): string => `
   case when ${withArtifacts} then ${artifactsOf(todo)} end as artifacts,
   (select d.metadata from details d where d.todo_id = ${todo}.id) as metadata,
   (select d.result from details d where d.todo_id = ${todo}.id) as result,
-  (select d.direct from details d where d.todo_id = ${todo}.id) as direct`
+  (select d.direct from details d where d.todo_id = ${todo}.id) as direct,
+  case when ${todo}.state = 'pending' and ${todo}.due_at is null then
+    (select f.id from todos f where f.line = ${todo}.line and f.front) end as waits_behind`
 
 /** Chunks in the order they came: a chunk that does not append begins the artifact anew. */
 const assemble = (chunks: readonly ChunkJson[]): Artifact[] => {
@@ -163,6 +205,7 @@ export const toDocuments = (row: DocumentsRow, artifacts: boolean): Omit<TodoVie
   metadata: row.metadata,
   result: row.result,
   direct: row.direct ?? false,
+  waitsBehind: row.waits_behind,
 })
 
 const toView = (row: TodoRow & DocumentsRow, artifacts: boolean): TodoView => ({
@@ -245,6 +288,21 @@ export const readOwed = async (
   after: number,
 ): Promise<StoredMessage[]> =>
   ((await session.run(owedStatement, { id, after }))[0]?.messages ?? []).map(toStored)
+
+const conversationStatement: Statement<TodoRow> = statement(
+  'todos_conversation',
+  `select ${TODO_COLUMNS('t')} from todos t
+  where t.context_id = :context_id and t.line = :line::uuid and t.finished_at is null
+  order by t.lined_at desc limit 100`,
+)
+
+/** Live todos of one conversation, newest first. */
+export const readConversation = async (
+  session: Session,
+  contextId: string,
+  line: string,
+): Promise<Todo[]> =>
+  (await session.run(conversationStatement, { context_id: contextId, line })).map(toTodo)
 
 /* ---------------------------------------------------------------- attempts */
 

@@ -29,7 +29,19 @@ import {
   type Statement,
   statement,
 } from './database.ts'
-import { due, dueIds, FREE, NEXT, OUT_OF_TIME, one, READ_NOW, TIMED_OUT } from './lease.ts'
+import {
+  due,
+  dueIds,
+  FREE,
+  LINE_FREE,
+  NEXT,
+  nextInLine,
+  OUT_OF_TIME,
+  one,
+  READ_NOW,
+  STALLED_LINES,
+  TIMED_OUT,
+} from './lease.ts'
 import { scopeSql, scopeValues } from './scope.ts'
 import { TODO_COLUMNS, type TodoRow, toTodo } from './todo-row.ts'
 import { isUuid } from './uuid.ts'
@@ -77,6 +89,10 @@ export interface Moved {
   ready: ReadyReason | null
   /** Which limit was passed, for the sweeps of timeouts. */
   timeout: string | null
+  /** Who is next in the line whose front it left. */
+  heir: string | null
+  /** The heir has an answer, and is resumed by a statement of its own. */
+  answerWaits: boolean
 }
 
 interface MovedRow extends TodoRow {
@@ -84,6 +100,8 @@ interface MovedRow extends TodoRow {
   former_owner: string | null
   ready: ReadyReason | null
   timeout: string | null
+  heir: string | null
+  answer_waits: boolean | null
 }
 
 const list = (states: readonly State[]): string => states.map((state) => `'${state}'`).join(', ')
@@ -101,12 +119,15 @@ const landing = ({ to, atCap }: Rule): string => {
     : `'${to}'::todo_state`
 }
 
+/** A client's message comes in with these, and is owed from then on. */
+const TAKES_MESSAGE = ['message', 'resume', 'answer', 'defer'] as const
+
 /** Each column that a verb may change, over the locked row `p`; what is absent stays. */
 const assignments = (verb: Verb): Record<string, string> => {
   const { lease, attempt, to, refund, progress, event, ready } = rule(verb)
   const moves = to !== 'same'
   const parks = verb === 'interrupt'
-  const counts = verb === 'message' || verb === 'resume' || verb === 'answer'
+  const counts = (TAKES_MESSAGE as readonly Verb[]).includes(verb)
   return {
     updated_at: 'p.at',
     ...(moves && {
@@ -114,14 +135,19 @@ const assignments = (verb: Verb): Record<string, string> => {
       interrupted_at: `case when p.to_state in (${interruptStates}) then p.at end`,
       interrupt_held_until: 'null',
       next_retry_at: 'p.retry_at',
-      due_at: `case when p.to_state = 'pending'
+      due_at: `case when p.to_state = 'pending' and p.line_free
         then now() + make_interval(secs => coalesce(:due_seconds::double precision, 0)) end`,
+      answered_at: 'null',
+      front: `t.line is not null and p.line_free and (p.to_state in ('pending', 'claimed')
+        or p.retry_at is not null)`,
       ready_reason: `case when p.retry_at is not null then 'retried'
-        when p.to_state = 'pending' and :due_seconds::double precision > 0 then '${ready ?? 'released'}' end`,
+        when p.to_state = 'pending' and p.line_free and :due_seconds::double precision > 0 then '${ready ?? 'released'}' end`,
       finished_at: `case when p.to_state in (${endStates})
         or (p.to_state = 'failed' and p.retry_at is null) then p.at end`,
     }),
     ...(verb === 'comeDue' && { ready_reason: 'null' }),
+    ...(verb === 'unblock' && { due_at: 'now()', front: 'true' }),
+    ...(verb === 'defer' && { answered_at: 'coalesce(t.answered_at, p.at)' }),
     ...(verb === 'hold' && {
       // However often it is extended, a wait is never longer than the operator allows.
       interrupt_held_until: `least(now() + make_interval(secs => :hold_seconds::double precision),
@@ -130,9 +156,9 @@ const assignments = (verb: Verb): Record<string, string> => {
     ...((verb === 'heartbeat' || verb === 'hold' || attempt === 'open') && {
       last_heartbeat_at: 'p.at',
     }),
-    ...((progress || attempt === 'open' || verb === 'resume') && { progress_at: 'p.at' }),
+    ...((progress || attempt === 'open' || lease === 'renew') && { progress_at: 'p.at' }),
     ...(attempt === 'open' && { started_at: 'p.at' }),
-    ...(verb === 'resume' && { started_at: 't.started_at + (p.at - t.interrupted_at)' }),
+    ...(lease === 'renew' && { started_at: 't.started_at + (p.at - t.interrupted_at)' }),
     ...(event && { seq: 't.seq + 1' }),
     ...((moves || verb === 'say') && { status_seq: 't.seq + 1', status_at: 'p.at' }),
     ...(attempt === 'open' && {
@@ -196,9 +222,10 @@ const leaseAssignments = (lease: Rule['lease'], parks: boolean): Record<string, 
 const readyOf = (verb: Verb): string => {
   const { ready } = rule(verb)
   if (verb === 'comeDue') return 'p.ready_reason'
+  if (verb === 'unblock') return `'${ready}'`
   if (!ready) return 'null'
-  return `case when p.to_state = 'pending' and coalesce(:due_seconds::double precision, 0) <= 0
-    then '${ready}' end`
+  return `case when p.to_state = 'pending' and p.line_free
+    and coalesce(:due_seconds::double precision, 0) <= 0 then '${ready}' end`
 }
 
 const dispositions = `case when m.next_retry_at is not null then '${dispositionOf('failed', true)}'
@@ -242,6 +269,7 @@ const CARRIES_MESSAGE: readonly Verb[] = [
   'resume',
   'answer',
   'message',
+  'defer',
   'complete',
   'fail',
   'reject',
@@ -255,7 +283,7 @@ const LATE_SECRET = `coalesce((select e.verb = 'interrupt' and e.to_state = 'aut
 const saying = (verb: Verb): string => {
   if (!CARRIES_MESSAGE.includes(verb)) return ''
   const isClient = rule(verb).by === 'client'
-  const answers = verb === 'resume' || verb === 'answer'
+  const answers = verb === 'resume' || verb === 'answer' || verb === 'defer'
   return `,
 said as (
   insert into messages (todo_id, seq, message_id, role, owed, sender, message, received_at,
@@ -349,12 +377,46 @@ const detailOf = (verb: Verb): string => {
 
 const TIMEOUTS: Partial<Record<Verb, string>> = { timeOut: TIMED_OUT, expire: OUT_OF_TIME }
 
+/**
+ * Whoever leaves the front hands the line to the newcomer that waited longest, in the same
+ * statement, unless an answer waits: that one goes first, by a statement of its own.
+ */
+const handing = `,
+freed as (select m.line from moved m where m.former_front and not m.front),
+heir as (
+  select f.line, h.id, h.state from freed f cross join lateral (
+    select w.id, w.state from todos w where w.line = f.line and not w.front
+      and (w.state = 'pending' or w.answered_at is not null)
+    order by w.answered_at, w.lined_at limit 1 for update of w) h),
+promoted as (
+  update todos t set front = true, due_at = now(), seq = t.seq + 1,
+    updated_at = greatest(clock_timestamp(), t.updated_at),
+    alarm_at = todo_alarm(t.state, t.close_at, now(), t.schedule_to_start_seconds, null, null, null, null)
+  from heir h where t.id = h.id and h.state = 'pending' returning t.*),
+announced as (
+  insert into events (todo_id, seq, queue, context_id, verb, from_state, to_state, attempt, fence,
+    ready, at)
+  select p.id, p.seq, p.queue, p.context_id, 'unblock', p.state, p.state, p.attempt, p.fence,
+    'unblocked', p.updated_at from promoted p)`
+
+/** May leave the front of its line. */
+const leavesFront = (verb: Verb): boolean => {
+  const { to, from } = rule(verb)
+  return (
+    to !== 'same' && verb !== 'claim' && from.some((state) => !INTERRUPT_STATES.includes(state))
+  )
+}
+
 /** The whole sentence: `phrase` is what lease.ts picks by; `extra` is read from the moved rows. */
 const sentence = (verb: Verb, phrase: string, extra = ''): string => {
   const { attempt, event } = rule(verb)
   const sets = Object.entries(withAlarm(assignments(verb))).map(
     ([column, value]) => `${column} = ${value}`,
   )
+  const heirs = leavesFront(verb)
+    ? `, (select h.id from heir h where h.line = m.line) as heir,
+    (select h.state <> 'pending' from heir h where h.line = m.line) as answer_waits`
+    : ', null::uuid as heir, false as answer_waits'
   const reads = verb === 'acknowledge' || verb === 'complete'
   const source = phrase.trimStart().startsWith('from') ? phrase : `from todos t ${phrase}`
   return `
@@ -362,6 +424,7 @@ with picked as (
   select t.id, t.state as from_state, ${landing(rule(verb))} as to_state,
     greatest(clock_timestamp(), t.updated_at) as at, t.ready_reason,
     ${verb === 'fail' ? `case when :retry_seconds::double precision is not null and t.attempt < t.max_attempts then now() + make_interval(secs => :retry_seconds::double precision) end` : 'null::timestamptz'} as retry_at,
+    ${LINE_FREE} as line_free, t.front as former_front,
     ${reads ? READ_NOW : '0'} as read_now, ${TIMEOUTS[verb] ?? 'null'} as timeout,
     t.owner as former_owner, t.claimant as former_claimant, t.attempts_total as former_attempts,
     t.last_heartbeat_at as former_heartbeat_at, t.progress_at as former_progress_at,
@@ -373,10 +436,10 @@ moved as (
   from picked p where t.id = p.id
   returning t.*, p.from_state, p.to_state, p.former_owner, p.former_claimant, p.former_attempts,
     p.former_heartbeat_at, p.former_progress_at, p.former_lease_expires_at,
-    p.former_interrupted_at, p.former_status_seq, p.timeout, ${readyOf(verb)} as ready)${closing(verb)}${
+    p.former_interrupted_at, p.former_status_seq, p.former_front, p.timeout, ${readyOf(verb)} as ready)${closing(verb)}${
       attempt === 'open' ? opening : ''
-    }${saying(verb)}${verb === 'artifact' ? making : ''}${keeping(verb)}${event ? telling(verb) : ''}
-select ${TODO_COLUMNS('m')}, m.from_state, m.former_owner, m.ready, m.timeout${extra}
+    }${saying(verb)}${leavesFront(verb) ? handing : ''}${verb === 'artifact' ? making : ''}${keeping(verb)}${event ? telling(verb) : ''}
+select ${TODO_COLUMNS('m')}, m.from_state, m.former_owner, m.ready, m.timeout${heirs}${extra}
 from moved m${
     attempt === 'keep'
       ? ''
@@ -447,15 +510,21 @@ const toMoved = (row: MovedRow): Moved => ({
   formerOwner: row.former_owner,
   ready: row.ready,
   timeout: row.timeout,
+  heir: row.heir,
+  answerWaits: row.answer_waits ?? false,
 })
 
 /** Who should look again after these moves. */
 const ringsOf = (verb: Verb, moved: readonly Moved[]): Ring[] => {
   if (moved.length === 0 || !rule(verb).event) return []
   const rings: Ring[] = [{ topic: 'feed', count: moved.length }]
-  for (const { todo, ready } of moved) {
+  for (const { todo, ready, heir, answerWaits } of moved) {
     rings.push({ topic: `todo:${todo.id}`, count: 1 })
     if (ready) rings.push({ topic: `queue:${todo.queue}`, count: 1 })
+    if (heir && answerWaits) rings.push({ topic: `line:${todo.line}`, count: 1 })
+    else if (heir) {
+      rings.push({ topic: `todo:${heir}`, count: 1 }, { topic: `queue:${todo.queue}`, count: 1 })
+    }
   }
   return rings
 }
@@ -499,6 +568,8 @@ export const tryTransition = async (
     return (await transition(session, verb, oneStatements[verb], values))[0] ?? null
   } catch (error) {
     if (isUniqueViolation(error, 'message_once')) throw new Refusal('duplicate')
+    // The line was free when it was looked at, and is not any more.
+    if (isUniqueViolation(error, 'todos_front')) return null
     throw error
   }
 }
@@ -546,6 +617,33 @@ export const transitionClaim = async <Extra>(
   session.ring(ringsOf('claim', moved))
   return moved
 }
+
+/** Verbs of whoever is next in a free line, in the order of their right to it. */
+const LINE_VERBS = ['resumeLater', 'answerLater', 'unblock'] as const
+
+const lineStatements = LINE_VERBS.map(
+  (verb) => [verb, compile(verb, sentence(verb, nextInLine(verb)))] as const,
+)
+
+/** Lets the next of this line go on, if the line is free; null where nobody waits or may. */
+export const transitionLine = async (session: Session, line: string): Promise<Moved | null> => {
+  try {
+    for (const [verb, chosen] of lineStatements) {
+      const [moved] = await transition(session, verb, chosen, { ...parameters({}), line })
+      if (moved) return moved
+    }
+  } catch (error) {
+    // Somebody else has just taken the front.
+    if (!isUniqueViolation(error, 'todos_front')) throw error
+  }
+  return null
+}
+
+const stalledStatement = statement<{ line: string }>('lines_stalled', STALLED_LINES)
+
+/** Lines whose front is free although somebody waits in them. */
+export const readStalledLines = async (session: Session, limit: number): Promise<string[]> =>
+  (await session.run(stalledStatement, { limit })).map(({ line }) => line)
 
 const readStanding = statement<{
   state: State

@@ -82,6 +82,7 @@ test('the table is the one of the design: from, to, attempt and ready reason of 
     resume: 'input-required|auth-required > claimed keep',
     answer: 'input-required|auth-required > pending released answered',
     message: 'pending|claimed|failed > same keep',
+    defer: 'input-required|auth-required > same keep',
     acknowledge: 'claimed > same keep',
     complete: 'claimed > done completed',
     fail: 'claimed > failed failed',
@@ -94,6 +95,9 @@ test('the table is the one of the design: from, to, attempt and ready reason of 
     expire: 'pending|claimed|input-required|auth-required|failed > failed timed_out',
     revoke: 'claimed|input-required|auth-required > pending revoked requeued',
     strand: 'claimed|input-required|auth-required > failed revoked',
+    unblock: 'pending > same keep unblocked',
+    resumeLater: 'input-required|auth-required > claimed keep',
+    answerLater: 'input-required|auth-required > pending released answered',
     comeDue: 'pending|failed > same keep retried',
   })
   expect(VERBS.release.refund && VERBS.answer.refund).toBe(true)

@@ -33,6 +33,9 @@ export const aTodo = (given: Partial<Todo> = {}): Todo => ({
   limits: { scheduleToStartSeconds: null, startToCloseSeconds: null, heartbeatSeconds: null },
   closeAt: null,
   startedAt: null,
+  line: null,
+  front: false,
+  answeredAt: null,
   retryOf: null,
   ...given,
 })
@@ -52,6 +55,7 @@ export const aView = (given: Partial<Todo> = {}, messages: Message[] = [ASKED]):
   metadata: null,
   result: null,
   direct: false,
+  waitsBehind: null,
 })
 
 export const anAttempt = (given: Partial<Attempt> = {}): Attempt => ({

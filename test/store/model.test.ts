@@ -108,6 +108,11 @@ const conditions: Record<Condition, (m: Model, step: Step) => boolean> = {
   attended: (m) => m.owner !== null,
   parked: (m) => m.owner === null,
   sameQuestion: () => true,
+  // These stand in no line.
+  lineFree: () => true,
+  lineBusy: () => false,
+  nextInLine: () => false,
+  answeredLater: () => false,
   unfinished: (m) => !finished(m),
   leaseLapsed: (m) => m.lapsed,
   interruptExpired: (m) => m.expired,

@@ -7,8 +7,8 @@ import { readClaimed } from '../../src/store/claim.ts'
 import type { Session, Statement, Values } from '../../src/store/database.ts'
 import { readDeadHolders } from '../../src/store/endpoints.ts'
 import { readEvents, readFeed } from '../../src/store/events.ts'
-import { listTodos, readView } from '../../src/store/todos.ts'
-import { transitionDue } from '../../src/store/transition.ts'
+import { addTodo, listTodos, readView } from '../../src/store/todos.ts'
+import { transitionDue, transitionLine, tryTransition } from '../../src/store/transition.ts'
 import { withClient } from '../support/database.ts'
 import { openStore } from '../support/store.ts'
 
@@ -105,6 +105,14 @@ beforeAll(async () => {
     select id, 1, nextval('feed_position'), queue, context_id, 'send', state, 0, 0, now() from todos`,
     [],
   )
+  // 10,000 conversations: one in ten of these waits in line, without a due time.
+  await database.query(
+    `insert into todos (id, queue, context_id, state, max_attempts, due_at, line, front)
+    select gen_random_uuid(), 'q' || c % 10, 'line' || c, 'pending', 5,
+      case when n = 1 then now() - interval '1 minute' end, md5('line' || c)::uuid, n = 1
+    from generate_series(1, 10000) c cross join generate_series(1, 10) n`,
+    [],
+  )
   await database.query(
     `insert into messages (todo_id, seq, message_id, role, message)
     select id, 1, 'm', 'user', '{}' from todos`,
@@ -168,6 +176,26 @@ test('settling a revoked endpoint reads the held and the interrupted todos, and 
     expectIndexed(plans, 'todos_lease')
     expectIndexed(plans, 'todos_interrupt')
   }
+})
+
+test('whoever joins a line, and whoever leaves its front, looks at that line only', async () => {
+  const line = SOMEBODY
+  const join = (session: Session) =>
+    addTodo(session, {
+      id: SOMEBODY,
+      queue: 'q1',
+      contextId: 'c',
+      clientId: null,
+      priority: 1,
+      maxAttempts: 5,
+      message: { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'x' }] },
+      detail: {},
+      line,
+    })
+  const leave = (session: Session) =>
+    tryTransition(session, 'complete', SOMEBODY, { endpoint: SOMEBODY, fence: '1' })
+  const follow = (session: Session) => transitionLine(session, line)
+  for (const use of [join, leave, follow]) expectIndexed(await plansOf(use), 'todos_line')
 })
 
 test("a client's list reads its index in order", async () => {

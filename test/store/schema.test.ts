@@ -88,6 +88,7 @@ test('starts that race migrate an empty database once', async () => {
       '0001_schema',
       '0002_interrupt_deadline',
       '0003_timeouts',
+      '0004_lines',
     ])
     expect(await pendingMigrations(clone.url)).toEqual([])
   } finally {

@@ -18,7 +18,7 @@ import type {
   TodoView,
 } from '../../domain/todo.ts'
 import type { Send } from '../../service/contract.ts'
-import { readTimeouts } from '../wishes.ts'
+import { readBusy, readTimeouts } from '../wishes.ts'
 import type { ListTasksRequest, SendMessageRequest, TaskState } from './schema.ts'
 
 /** A new state does not compile until it has a name here. */
@@ -61,6 +61,10 @@ const FRAMES: Record<EventVerb, 'status' | 'artifact' | null> = {
   reapLease: 'status',
   reapInterrupt: 'status',
   timeOut: 'status',
+  defer: null,
+  unblock: null,
+  resumeLater: 'status',
+  answerLater: 'status',
   expire: 'status',
   revoke: 'status',
   strand: 'status',
@@ -83,11 +87,13 @@ const toMessage = (message: SendMessageRequest['message']): Message => set<Messa
 /** What SendMessage asks of a queue (its name). Ids that the client left out stay out. */
 export const toSend = (queue: string, { message, metadata }: SendMessageRequest): Send => {
   const timeouts = readTimeouts(metadata)
+  const busy = readBusy(metadata)
   return {
     queue,
     message: toMessage(message),
     ...(metadata && { metadata }),
     ...(timeouts && { timeouts }),
+    ...(busy && { busy }),
   }
 }
 
@@ -187,7 +193,11 @@ export const fromTodo = (
   historyLength?: number,
   artifacts: 'always' | 'some' | 'never' = 'some',
 ) => {
-  const { todo, metadata } = view
+  const { todo } = view
+  const metadata = {
+    ...view.metadata,
+    ...(view.waitsBehind && { [WAITS_BEHIND]: view.waitsBehind }),
+  }
   const shown = (view.artifacts ?? []).map(fromArtifact)
   const state = taskState(todo.state, todo.nextRetryAt !== null)
   return set({
@@ -196,9 +206,12 @@ export const fromTodo = (
     status: fromStatus(state, todo.statusAt, statusMessageOf(view), idsOf(todo)),
     artifacts: { always: shown, some: some(shown), never: undefined }[artifacts],
     history: some(historyOf(view, historyLength)),
-    metadata: metadata ?? undefined,
+    metadata: some(Object.entries(metadata)) && metadata,
   })
 }
+
+/** Under this key of its metadata a task in line says which task of its conversation is at work. */
+const WAITS_BEHIND = 'urn:switchboard:waits-behind'
 
 /** Under this key of the task's metadata a sender finds what became of its message. */
 const RECEIPT = 'urn:switchboard:receipt'

@@ -34,6 +34,9 @@ const todo = (members: Partial<Todo> = {}): Todo => ({
   limits: { scheduleToStartSeconds: null, startToCloseSeconds: null, heartbeatSeconds: null },
   closeAt: null,
   startedAt: null,
+  line: null,
+  front: false,
+  answeredAt: null,
   retryOf: null,
   ...members,
 })
@@ -63,6 +66,7 @@ export const view = (
     artifacts: [],
     metadata: null,
     result: null,
+    waitsBehind: null,
     direct: false,
     ...documents,
   }

@@ -1,0 +1,110 @@
+/**
+ * A message that names a live todo: it answers its question, or goes into its inbox, where it stays
+ * owed until the holder has acknowledged it. A message id that the todo already has is the same
+ * message: nothing is written twice. Each has one defined result, which its receipt tells.
+ */
+import { invalid, Refusal } from '../domain/errors.ts'
+import { phaseOf, settled } from '../domain/lifecycle.ts'
+import { EVERYTHING, type Scope } from '../domain/scope.ts'
+import type { Message, Receipt, StoredMessage, Todo, TodoView } from '../domain/todo.ts'
+import type { Database } from '../store/database.ts'
+import { readAnswerSchema, readView } from '../store/todos.ts'
+import { type Change, tryTransition } from '../store/transition.ts'
+import { checkAnswer } from './answer-schema.ts'
+import type { Sent } from './contract.ts'
+
+/** A message to a live todo, by an endpoint or (null) an operator, within what it may see. */
+export type Deliver = (
+  id: string,
+  message: Message,
+  scope: Scope,
+  senderId: string | null,
+) => Promise<Required<Sent>>
+
+/** Verbs that take a client's message, in the order they are tried, and what each makes of it. */
+const TAKES_MESSAGE = [
+  ['resume', 'resumed'],
+  ['answer', 'requeued'],
+  ['defer', 'deferred'],
+  ['message', 'inbox'],
+] as const
+
+/** Read, try, read again: between the two a todo may move, but not for ever. */
+const TRIES = 10
+
+export const createDeliver =
+  ({ database }: { database: Database }): Deliver =>
+  async (id, sent, scope, senderId) => {
+    for (let tried = 1; ; tried += 1) {
+      const view = await readView(database, id, scope)
+      if (!view) throw new Refusal('not_found')
+      const { todo } = view
+      if (sent.contextId !== undefined && sent.contextId !== todo.contextId) {
+        throw invalid('message.contextId', 'is not the context of this task')
+      }
+      const known = view.messages.find(({ message }) => message.messageId === sent.messageId)
+      if (known) return repeated(view, known)
+      if (todo.finishedAt) throw finished(view)
+
+      const question = await checkedAgainst(database, todo, sent)
+      const taken = await deliverTo(database, todo, sent, senderId, question)
+      if (taken) {
+        const now = await readView(database, id, EVERYTHING)
+        return { ...taken, view: now ?? { ...view, todo: taken.todo } }
+      }
+      if (tried >= TRIES) throw new Refusal('wrong_state', { id, state: todo.state })
+    }
+  }
+
+const finished = ({ todo: { id, state }, result }: TodoView): Refusal => {
+  const error = state === 'failed' ? result?.error : null
+  return new Refusal('finished', { id, state, ...(typeof error === 'string' && { error }) })
+}
+
+/** A repeated message waits for what its first sending waits for: a status later than itself. */
+const repeated = (view: TodoView, { seq, message, answers }: StoredMessage): Required<Sent> => ({
+  view,
+  after: settled(view.todo) && view.todo.statusSeq > seq ? 0 : seq,
+  receipt: { messageId: message.messageId, seq, outcome: 'repeated', answers },
+})
+
+/** The question this answer was checked against; undefined where none is open. */
+const checkedAgainst = async (
+  database: Database,
+  todo: Todo,
+  sent: Message,
+): Promise<number | undefined> => {
+  if (phaseOf(todo) !== 'interrupted') return undefined
+  const schema = await readAnswerSchema(database, todo.id, todo.statusSeq)
+  if (schema) checkAnswer(schema, sent)
+  return todo.statusSeq
+}
+
+const deliverTo = async (
+  database: Database,
+  todo: Todo,
+  sent: Message,
+  senderId: string | null,
+  question: number | undefined,
+): Promise<{ todo: Todo; after: number; receipt: Receipt } | null> => {
+  const change: Change = {
+    message: { ...sent, taskId: todo.id, contextId: todo.contextId },
+    ...(senderId !== null && { endpoint: senderId }),
+    ...(question !== undefined && { question }),
+  }
+  try {
+    for (const [verb, outcome] of TAKES_MESSAGE) {
+      // What was read as a question is answered or read again, never put into the inbox instead.
+      if ((question !== undefined) !== (verb !== 'message')) continue
+      const moved = await tryTransition(database, verb, todo.id, change)
+      if (!moved) continue
+      const { seq } = moved.todo
+      const receipt = { messageId: sent.messageId, seq, outcome, answers: question ?? null }
+      return { todo: moved.todo, after: seq, receipt }
+    }
+  } catch (error) {
+    // Sent twice at the same moment: the other one is in; the next look finds it.
+    if (!(error instanceof Refusal && error.kind === 'duplicate')) throw error
+  }
+  return null
+}

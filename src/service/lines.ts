@@ -1,0 +1,91 @@
+/**
+ * Conversations in line (system.md section 7). Whoever leaves the front hands it over in the same
+ * statement; this is for what that statement cannot do: an answer that waits is resumed by its own,
+ * and a newcomer that came while the front was being left looks again, since neither of the two
+ * could see the other. What is missed even so, the sweep finds.
+ */
+import { createHash } from 'node:crypto'
+import type { Log } from '../base/log.ts'
+import { Refusal } from '../domain/errors.ts'
+import type { Queue } from '../domain/queue.ts'
+import type { Database } from '../store/database.ts'
+import { readStalledLines, transitionLine } from '../store/transition.ts'
+import type { Wake } from '../store/wake.ts'
+
+export interface Lines {
+  /** A newcomer stands in this line: look whether its front is free after all. */
+  expect(line: string): void
+  /** Hands over every line whose front is free although somebody waits; how many. */
+  sweep(): Promise<number>
+  start(): void
+  stop(): void
+}
+
+export interface LinesParts {
+  database: Database
+  wake: Wake
+  log: Pick<Log, 'warn'>
+}
+
+/** A hand-over takes about a millisecond; by the last look it is long done. */
+const LOOKS_MS = [0, 50, 500]
+const BATCH = 200
+
+/**
+ * The line of a conversation: of one client, in one queue. Null in a queue where the todos of a
+ * conversation run side by side.
+ */
+export const lineOf = (
+  queue: Pick<Queue, 'name' | 'policy'>,
+  clientId: string | null,
+  contextId: string,
+): string | null => {
+  if (queue.policy.contexts === 'parallel') return null
+  const name = JSON.stringify([queue.name, clientId, contextId])
+  const hex = createHash('sha256').update(name).digest('hex')
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*$/, '$1-$2-$3-$4-$5')
+}
+
+export const createLines = ({ database, wake, log }: LinesParts): Lines => {
+  let off: () => void = () => {}
+  const timers = new Set<NodeJS.Timeout>()
+
+  const look = async (line: string): Promise<void> => {
+    try {
+      await transitionLine(database, line)
+    } catch (error) {
+      if (!(error instanceof Refusal)) log.warn({ line, err: error }, 'a line could not go on')
+    }
+  }
+
+  return {
+    expect: (line) => {
+      for (const ms of LOOKS_MS) {
+        const timer = setTimeout(() => {
+          timers.delete(timer)
+          void look(line)
+        }, ms)
+        timer.unref()
+        timers.add(timer)
+      }
+    },
+    sweep: async () => {
+      let moved = 0
+      for (;;) {
+        const lines = await readStalledLines(database, BATCH)
+        let handed = 0
+        for (const line of lines) if (await transitionLine(database, line)) handed += 1
+        moved += handed
+        // Lines that did not move are somebody else's just now.
+        if (lines.length < BATCH || handed === 0) return moved
+      }
+    },
+    start: () => {
+      off = wake.onPrefix('line:', (line) => void look(line))
+    },
+    stop: () => {
+      off()
+      for (const timer of timers) clearTimeout(timer)
+    },
+  }
+}
