@@ -117,16 +117,14 @@ const spelledBy = (pattern: RegExp): string[] =>
   sources.filter(({ text }) => pattern.test(text)).map(({ name }) => name)
 
 test('rows are locked for work, and leases compared, in the claim primitive only', () => {
-  expect(spelledBy(/for update/i).filter((name) => name !== 'store/transition.ts')).toEqual([
-    'store/lease.ts',
-  ])
+  expect(spelledBy(/for update/i)).toEqual(['store/lease.ts'])
   expect(spelledBy(/lease_free\(/)).toEqual(['store/lease.ts'])
-  expect(spelledBy(/lease_until\(/)).toEqual(['store/transition.ts'])
+  expect(spelledBy(/lease_until\(/)).toEqual(['store/assignments.ts'])
   expect(spelledBy(/lease_expires_at\s*[<>]/)).toEqual(['store/lease.ts'])
 })
 
 test('a todo is changed by the one statement and made by one other', () => {
-  expect(spelledBy(/update todos\b/i)).toEqual(['store/transition.ts'])
+  expect(spelledBy(/update todos\b/i)).toEqual(['store/clauses.ts', 'store/sentence.ts'])
   expect(spelledBy(/insert into todos\b/i)).toEqual(['store/todos.ts'])
 })
 

@@ -4,6 +4,7 @@
  * nothing. Refusals: forbidden, not_found, stale_fence, wrong_state, unread_messages, duplicate,
  * limit, unavailable.
  */
+
 import type { Metrics } from '../base/metrics.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
 import type { Verb } from '../domain/lifecycle.ts'
@@ -11,10 +12,13 @@ import { retryDelaySeconds } from '../domain/policy.ts'
 import { type Caller, type Endpoint, endpointWith, type Scope } from '../domain/scope.ts'
 import type { Artifact, Message, StoredMessage, Todo } from '../domain/todo.ts'
 import { checkArtifact } from '../store/artifacts.ts'
+import { readAttempts } from '../store/attempts.ts'
+import type { Change } from '../store/change.ts'
 import { readClaimed, type Taken } from '../store/claim.ts'
 import type { Database, Session } from '../store/database.ts'
-import { listTodos, readAttempts, readOwed, readView } from '../store/todos.ts'
-import { type Change, type Moved, transitionOne } from '../store/transition.ts'
+import { listTodos } from '../store/lists.ts'
+import { type Moved, transitionOne } from '../store/transition.ts'
+import { readOwed, readView } from '../store/views.ts'
 import type { Wake } from '../store/wake.ts'
 import { checkSchema } from './answer-schema.ts'
 import type { AgentService, Claim, ClaimedTodo, Held } from './contract.ts'

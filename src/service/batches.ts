@@ -3,11 +3,12 @@
  * thousand overdue rows lock nobody out. A batch that fails is done row by row; the row that
  * cannot be moved is logged and left, and everything behind it goes on.
  */
+
 import type { Log } from '../base/log.ts'
 import { Refusal } from '../domain/errors.ts'
+import type { Change } from '../store/change.ts'
 import type { Database } from '../store/database.ts'
 import {
-  type Change,
   type Moved,
   readDue,
   type SweepVerb,

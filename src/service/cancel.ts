@@ -5,8 +5,8 @@ import { OPEN_STATES } from '../domain/lifecycle.ts'
 import type { Scope } from '../domain/scope.ts'
 import type { TodoView } from '../domain/todo.ts'
 import type { Database } from '../store/database.ts'
-import { readView } from '../store/todos.ts'
 import { transitionOne } from '../store/transition.ts'
+import { readView } from '../store/views.ts'
 
 /** Ends a todo that has not ended; one canceled before is returned as it is. */
 export const cancelTodo = async (

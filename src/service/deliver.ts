@@ -3,13 +3,15 @@
  * owed until the holder has acknowledged it. A message id that the todo already has is the same
  * message: nothing is written twice. Each has one defined result, which its receipt tells.
  */
+
 import { invalid, Refusal } from '../domain/errors.ts'
 import { phaseOf, settled } from '../domain/lifecycle.ts'
 import { EVERYTHING, type Scope } from '../domain/scope.ts'
 import type { Message, Receipt, StoredMessage, Todo, TodoView } from '../domain/todo.ts'
+import type { Change } from '../store/change.ts'
 import type { Database } from '../store/database.ts'
-import { readAnswerSchema, readView } from '../store/todos.ts'
-import { type Change, tryTransition } from '../store/transition.ts'
+import { tryTransition } from '../store/transition.ts'
+import { readAnswerSchema, readView } from '../store/views.ts'
 import { checkAnswer } from './answer-schema.ts'
 import type { Sent } from './contract.ts'
 

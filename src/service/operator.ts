@@ -11,6 +11,7 @@ import type { QueueCard } from '../domain/queue.ts'
 import { EVERYTHING, watchScope } from '../domain/scope.ts'
 import type { Event, Todo, TodoView } from '../domain/todo.ts'
 import { whyOf } from '../domain/why.ts'
+import { readAttempts } from '../store/attempts.ts'
 import { type Database, isUniqueViolation } from '../store/database.ts'
 import {
   addEndpoint,
@@ -22,9 +23,10 @@ import {
   updateEndpoint,
 } from '../store/endpoints.ts'
 import { readEvents } from '../store/events.ts'
+import { listTodos } from '../store/lists.ts'
 import { putQueue, readQueues, removeQueue } from '../store/queues.ts'
 import { readSettings, writeSetting } from '../store/settings.ts'
-import { listTodos, readAttempts, readView } from '../store/todos.ts'
+import { readView } from '../store/views.ts'
 import { cancelTodo } from './cancel.ts'
 import type { OperatorService } from './contract.ts'
 import { deadlineOf } from './deadline.ts'

@@ -16,7 +16,7 @@ import {
   readQueuesServed,
   revokeExpired,
 } from '../store/endpoints.ts'
-import { listTodos } from '../store/todos.ts'
+import { listTodos } from '../store/lists.ts'
 import type { Moved } from '../store/transition.ts'
 import type { Batches } from './batches.ts'
 import { cancelTodo } from './cancel.ts'

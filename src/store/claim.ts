@@ -1,14 +1,11 @@
 /** The claim, and everything its claimant needs to begin, in one statement. */
+
 import type { Attempt, StoredMessage, TodoView } from '../domain/todo.ts'
+import { type AttemptJson, toAttempt } from './attempts.ts'
+import type { Change } from './change.ts'
 import type { Session } from './database.ts'
-import {
-  type AttemptJson,
-  type DocumentsRow,
-  documentsOf,
-  toAttempt,
-  toDocuments,
-} from './todos.ts'
-import { type Change, claimStatement, transitionClaim } from './transition.ts'
+import { claimStatement, transitionClaim } from './transition.ts'
+import { type DocumentsRow, documentsOf, toDocuments } from './views.ts'
 
 export interface Taken {
   view: TodoView

@@ -131,7 +131,7 @@ const allows = (verb: Verb): string => {
 export const one = (verb: Verb): string =>
   `where t.id = :id::uuid and ${allows(verb)} for update of t`
 
-/** Up to `:limit` todos for which a server's verb is due, skipping those being worked on. */
+/** The order of its index, for each sweep that has one. */
 const ORDER: Partial<Record<Verb, string>> = {
   reapLease: 't.lease_expires_at', // todos_lease
   reapInterrupt: 't.interrupted_at', // todos_interrupt
@@ -142,9 +142,16 @@ const ORDER: Partial<Record<Verb, string>> = {
 
 const inOrder = (verb: Verb): string => (ORDER[verb] ? `order by ${ORDER[verb]}` : '')
 
+/** Up to `:limit` todos for which a server's verb is due, skipping those being worked on. */
 export const due = (verb: Verb): string => `where ${allows(verb)}
     and t.id <> all(coalesce(:except::uuid[], '{}'))
   ${inOrder(verb)} limit :limit::int for update of t skip locked`
+
+/** Who comes to the front of the line `f`: an answer before newcomers, each in their order. */
+export const HEIR = `
+    select w.id, w.state from todos w where w.line = f.line and not w.front
+      and (w.state = 'pending' or w.answered_at is not null)
+    order by w.answered_at, w.lined_at limit 1 for update of w`
 
 /** Whoever is next in this line, if it is free. */
 export const nextInLine = (verb: Verb): string =>

@@ -3,6 +3,7 @@
  * the lifecycle's table with its own eyes (no SQL, no clock: time passes when the test says so);
  * verdict and state must be the same after every step.
  */
+
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, expect, test } from 'vitest'
@@ -18,10 +19,11 @@ import {
 } from '../../src/domain/lifecycle.ts'
 import { DEFAULT_POLICY } from '../../src/domain/policy.ts'
 import { EVERYTHING } from '../../src/domain/scope.ts'
+import type { Change } from '../../src/store/change.ts'
 import { openDatabase } from '../../src/store/database.ts'
 import { putQueue } from '../../src/store/queues.ts'
 import { addTodo } from '../../src/store/todos.ts'
-import { type Change, transitionOne } from '../../src/store/transition.ts'
+import { transitionOne } from '../../src/store/transition.ts'
 import { cloneDatabase } from '../support/database.ts'
 
 const clone = await cloneDatabase()

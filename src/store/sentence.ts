@@ -1,0 +1,62 @@
+/**
+ * The one statement that moves a todo, composed from its verb's row of the lifecycle: a lease
+ * phrase picks and locks, `moved` changes the row, and one clause each writes what belongs to it.
+ */
+import { rule, type Verb } from '../domain/lifecycle.ts'
+import { assignments, landing, readyOf, withAlarm } from './assignments.ts'
+import {
+  closing,
+  handing,
+  keeping,
+  leavesFront,
+  making,
+  opening,
+  openStates,
+  saying,
+  TIMEOUTS,
+  telling,
+} from './clauses.ts'
+import { LINE_FREE, READ_NOW } from './lease.ts'
+import { TODO_COLUMNS } from './todo-row.ts'
+
+/** The whole sentence: `phrase` is what lease.ts picks by; `extra` is read from the moved rows. */
+export const sentence = (verb: Verb, phrase: string, extra = ''): string => {
+  const { attempt, event } = rule(verb)
+  const sets = Object.entries(withAlarm(assignments(verb))).map(
+    ([column, value]) => `${column} = ${value}`,
+  )
+  const heirs = leavesFront(verb)
+    ? `, (select h.id from heir h where h.line = m.line) as heir,
+    (select h.state <> 'pending' from heir h where h.line = m.line) as answer_waits`
+    : ', null::uuid as heir, false as answer_waits'
+  const reads = verb === 'acknowledge' || verb === 'complete'
+  const source = phrase.trimStart().startsWith('from') ? phrase : `from todos t ${phrase}`
+  return `
+with picked as (
+  select t.id, t.state as from_state, ${landing(rule(verb))} as to_state,
+    greatest(clock_timestamp(), t.updated_at) as at, t.ready_reason,
+    ${verb === 'fail' ? `case when :retry_seconds::double precision is not null and t.attempt < t.max_attempts then now() + make_interval(secs => :retry_seconds::double precision) end` : 'null::timestamptz'} as retry_at,
+    ${LINE_FREE} as line_free, t.front as former_front,
+    ${reads ? READ_NOW : '0'} as read_now, ${TIMEOUTS[verb] ?? 'null'} as timeout,
+    t.owner as former_owner, t.claimant as former_claimant, t.attempts_total as former_attempts,
+    t.last_heartbeat_at as former_heartbeat_at, t.progress_at as former_progress_at,
+    t.lease_expires_at as former_lease_expires_at, t.interrupted_at as former_interrupted_at,
+    t.status_seq as former_status_seq
+  ${source}),
+moved as (
+  update todos t set ${sets.join(',\n    ')}
+  from picked p where t.id = p.id
+  returning t.*, p.from_state, p.to_state, p.former_owner, p.former_claimant, p.former_attempts,
+    p.former_heartbeat_at, p.former_progress_at, p.former_lease_expires_at,
+    p.former_interrupted_at, p.former_status_seq, p.former_front, p.timeout, ${readyOf(verb)} as ready)${closing(verb)}${
+      attempt === 'open' ? opening : ''
+    }${saying(verb)}${leavesFront(verb) ? handing : ''}${verb === 'artifact' ? making : ''}${keeping(verb)}${event ? telling(verb) : ''}
+select ${TODO_COLUMNS('m')}, m.from_state, m.former_owner, m.ready, m.timeout${heirs}${extra}
+from moved m${
+    attempt === 'keep'
+      ? ''
+      : `
+where attempts_agree((select count(*) from closed),
+  (select count(*) from moved where from_state in (${openStates})))`
+  }`
+}

@@ -1,0 +1,185 @@
+/**
+ * A todo read with everything that belongs to it, in one statement. Artifacts are kept as the chunks
+ * they came in and put together here, so that appending to one never rewrites it.
+ */
+import type { Scope } from '../domain/scope.ts'
+import type {
+  Artifact,
+  JsonObject,
+  Message,
+  StoredMessage,
+  Todo,
+  TodoView,
+} from '../domain/todo.ts'
+import { type Session, type Statement, statement } from './database.ts'
+import { scopeSql, scopeValues } from './scope.ts'
+import { TODO_COLUMNS, type TodoRow, toTodo } from './todo-row.ts'
+import { isUuid } from './uuid.ts'
+
+interface MessageJson {
+  seq: number
+  message: Message
+  received_at: string
+  answers: number | null
+  secret: boolean
+}
+
+/** As {@link MessageJson}. */
+const messageJson = (alias: string): string => `json_build_object('seq', ${alias}.seq,
+    'message', ${alias}.message, 'received_at', ${alias}.received_at,
+    'answers', ${alias}.answers, 'secret', ${alias}.secret)`
+
+interface ChunkJson {
+  append: boolean
+  artifact: Artifact
+}
+export interface DocumentsRow {
+  messages: MessageJson[] | null
+  artifacts: ChunkJson[] | null
+  metadata: JsonObject | null
+  result: JsonObject | null
+  direct: boolean | null
+  waits_behind: string | null
+}
+
+const messagesOf = (todo: string): string => `(select json_agg(${messageJson('s')} order by s.seq)
+  from messages s where s.todo_id = ${todo}.id)`
+
+const artifactsOf = (todo: string): string => `(select json_agg(json_build_object(
+    'append', a.append, 'artifact', a.artifact) order by a.seq)
+  from artifacts a where a.todo_id = ${todo}.id)`
+
+/** Everything of a todo but its row, as columns of {@link DocumentsRow}. */
+export const documentsOf = (todo: string, withArtifacts: string): string => `
+  ${messagesOf(todo)} as messages,
+  case when ${withArtifacts} then ${artifactsOf(todo)} end as artifacts,
+  (select d.metadata from details d where d.todo_id = ${todo}.id) as metadata,
+  (select d.result from details d where d.todo_id = ${todo}.id) as result,
+  (select d.direct from details d where d.todo_id = ${todo}.id) as direct,
+  case when ${todo}.state = 'pending' and ${todo}.due_at is null then
+    (select f.id from todos f where f.line = ${todo}.line and f.front) end as waits_behind`
+
+/** Chunks in the order they came: a chunk that does not append begins the artifact anew. */
+const assemble = (chunks: readonly ChunkJson[]): Artifact[] => {
+  const whole = new Map<string, Artifact>()
+  for (const { append, artifact } of chunks) {
+    const before = whole.get(artifact.artifactId)
+    if (append && before) before.parts.push(...artifact.parts)
+    else whole.set(artifact.artifactId, { ...artifact, parts: [...artifact.parts] })
+  }
+  return [...whole.values()]
+}
+
+const toStored = (row: MessageJson): StoredMessage => ({
+  seq: row.seq,
+  message: row.message,
+  receivedAt: new Date(row.received_at),
+  answers: row.answers,
+  secret: row.secret,
+})
+
+/** A todo's documents; without `artifacts` they were not asked for. */
+export const toDocuments = (row: DocumentsRow, artifacts: boolean): Omit<TodoView, 'todo'> => ({
+  messages: (row.messages ?? []).map(toStored),
+  ...(artifacts && { artifacts: assemble(row.artifacts ?? []) }),
+  metadata: row.metadata,
+  result: row.result,
+  direct: row.direct ?? false,
+  waitsBehind: row.waits_behind,
+})
+
+export const toView = (row: TodoRow & DocumentsRow, artifacts: boolean): TodoView => ({
+  todo: toTodo(row),
+  ...toDocuments(row, artifacts),
+})
+
+const viewSql = (where: string): string =>
+  `select ${TODO_COLUMNS('t')}, ${documentsOf('t', ':with_artifacts::boolean')} from todos t where ${where}`
+
+const readStatement: Statement<TodoRow & DocumentsRow> = statement(
+  'todo_read',
+  viewSql(`t.id = :id::uuid and ${scopeSql('t')}`),
+)
+
+/** Null where there is none, or none within the scope: the two are not told apart. */
+export const readView = async (
+  session: Session,
+  id: string,
+  scope: Scope,
+  artifacts = true,
+): Promise<TodoView | null> => {
+  if (!isUuid(id)) return null
+  const [row] = await session.run(readStatement, {
+    id,
+    with_artifacts: artifacts,
+    ...scopeValues(scope),
+  })
+  return row ? toView(row, artifacts) : null
+}
+
+/** Settled is a phase, not a state: a failure whose retry is scheduled goes on. */
+const settledStatement: Statement<TodoRow & DocumentsRow> = statement(
+  'todos_settled',
+  `${viewSql(`t.id = w.id and t.status_seq > w.after
+    and (t.finished_at is not null or t.interrupted_at is not null)`).replace(
+    'from todos t',
+    `from unnest(:ids::uuid[], :afters::int[]) as w(id, after) join todos t on t.id = w.id`,
+  )}`,
+)
+
+/** Of these, the todos that settled by an event after the one given, each whole. */
+export const readSettled = async (
+  session: Session,
+  watched: readonly { id: string; after: number }[],
+): Promise<TodoView[]> => {
+  const rows = await session.run(settledStatement, {
+    ids: watched.map(({ id }) => id),
+    afters: watched.map(({ after }) => after),
+    with_artifacts: true,
+  })
+  return rows.map((row) => toView(row, true))
+}
+
+const schemaStatement = statement<{ schema: JsonObject | null }>(
+  'question_schema',
+  'select schema from messages where todo_id = :id::uuid and seq = :seq::int',
+)
+
+/** What the answer to this question must look like; null where anything goes. */
+export const readAnswerSchema = async (
+  session: Session,
+  id: string,
+  question: number,
+): Promise<JsonObject | null> =>
+  (await session.run(schemaStatement, { id, seq: question }))[0]?.schema ?? null
+
+const owedStatement: Statement<{ messages: MessageJson[] | null }> = statement(
+  'messages_owed',
+  `select json_agg(${messageJson('m')} order by m.seq) as messages
+  from todos t join messages m on m.todo_id = t.id and m.owed and m.seq > t.acknowledged_seq
+    and m.seq > :after::int
+  where t.id = :id::uuid`,
+)
+
+/** Messages the holder has not acknowledged, after a seq, oldest first. */
+export const readOwed = async (
+  session: Session,
+  id: string,
+  after: number,
+): Promise<StoredMessage[]> =>
+  ((await session.run(owedStatement, { id, after }))[0]?.messages ?? []).map(toStored)
+
+const conversationStatement: Statement<TodoRow> = statement(
+  'todos_conversation',
+  `select ${TODO_COLUMNS('t')} from todos t
+  where t.context_id = :context_id and t.line = :line::uuid and t.finished_at is null
+  order by t.lined_at desc limit 100`,
+)
+
+/** Live todos of one conversation, newest first. */
+export const readConversation = async (
+  session: Session,
+  contextId: string,
+  line: string,
+): Promise<Todo[]> =>
+  (await session.run(conversationStatement, { context_id: contextId, line })).map(toTodo)
