@@ -116,7 +116,7 @@ const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => 
   const directory = createDirectory({ database, wake })
   const line = createLine({ database, wake, pollMs })
   const watch = createWatch({ database, wake, pollMs })
-  const deliver = createDeliver({ database })
+  const deliver = createDeliver({ database, metrics })
   const batches = createBatches({ database, log })
   const revocation = createRevocation({ database, batches, metrics })
   const services: Services = {

@@ -94,10 +94,11 @@ const interrupted = ({ todo, holder, question, deadline }: WhyFacts): Why => {
   const who = todo.owner === null ? 'parked' : `held by ${holder ?? 'its holder'}`
   const end = deadline ? `until ${at(deadline)}, when ${afterwards(todo)}` : 'without a deadline'
   const asked = question ? `: “${question}”` : ''
+  const limit = limited('not ended', todo.closeAt, 'it fails (schedule_to_close_timeout)')
   return {
-    why: `waits for ${what} (${who}) since ${at(since)}, ${end}; a message to this task answers it${asked}`,
+    why: `waits for ${what} (${who}) since ${at(since)}, ${end}${limit}; a message to this task answers it${asked}`,
     since,
-    until: deadline,
+    until: earlier(deadline, todo.closeAt),
   }
 }
 

@@ -43,7 +43,7 @@ const TAKES_MESSAGE = [
 const TRIES = 10
 
 export const createDeliver =
-  ({ database }: { database: Database }): Deliver =>
+  ({ database, metrics }: { database: Database; metrics: Metrics }): Deliver =>
   async (id, sent, scope, senderId) => {
     for (let tried = 1; ; tried += 1) {
       const view = await readView(database, id, scope)
@@ -59,6 +59,9 @@ export const createDeliver =
       const question = await checkedAgainst(database, todo, sent)
       const taken = await deliverTo(database, todo, sent, senderId, question)
       if (taken) {
+        if (taken.receipt.outcome === 'requeued') {
+          metrics.attemptsEnded.inc({ queue: todo.queue, outcome: 'released' })
+        }
         const now = await readView(database, id, EVERYTHING)
         return { ...taken, view: now ?? { ...view, todo: taken.todo } }
       }
