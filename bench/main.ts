@@ -1,8 +1,8 @@
 /**
- * `npm run bench [-- <case> …] [--quick] [--profile] [--against <checkout>]`: runs the cases one
- * after the other, prints each as markdown and writes all of it to bench/results. `--quick` is for
- * trying the benchmark out, not for numbers; `--profile` leaves a CPU profile of each server;
- * `--against` measures another checkout's server beside this one, in turns (case send).
+ * `npm run bench -- [<case> …] [--quick] [--rounds n] [--profile] [--against <checkout>]`: runs the
+ * cases, prints each as markdown and writes all of it to bench/results. `--quick` is for trying the
+ * benchmark out, not for numbers; `--profile` leaves a CPU profile of each server; `--against`
+ * measures another checkout's server beside this one, in turns (cases send and board).
  */
 import fs from 'node:fs'
 import os from 'node:os'
@@ -18,7 +18,7 @@ import { type Outcome, report, runCase } from './runner.ts'
 
 const CASES = [send, claim, settle, board]
 const PACE = { rounds: 3, seconds: 2.5, warmSeconds: 1 }
-const QUICK = { rounds: 3, seconds: 0.5, warmSeconds: 0.3 }
+const QUICK = { rounds: 3, seconds: 0.3, warmSeconds: 0.2 }
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`)
 
@@ -38,7 +38,8 @@ if (unknown.length > 0) {
   process.exit(2)
 }
 const pace = { ...(values.quick ? QUICK : PACE) }
-if (values.rounds) pace.rounds = Number(values.rounds)
+// Fewer than three rounds have no median worth the name.
+if (values.rounds) pace.rounds = Math.max(3, Number(values.rounds) || 0)
 
 let postgres: Postgres | null = null
 let lab: Lab | null = null

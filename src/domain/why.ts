@@ -105,10 +105,11 @@ const interrupted = ({ todo, holder, question, deadline }: WhyFacts): Why => {
     return { why, since: todo.answeredAt, until: null }
   }
   const asked = question ? `: “${question}”` : ''
+  const limit = limited('not ended', todo.closeAt, 'it fails (schedule_to_close_timeout)')
   return {
-    why: `waits for ${what} (${who}) since ${at(since)}, ${end}; a message to this task answers it${asked}`,
+    why: `waits for ${what} (${who}) since ${at(since)}, ${end}${limit}; a message to this task answers it${asked}`,
     since,
-    until: deadline,
+    until: earlier(deadline, todo.closeAt),
   }
 }
 

@@ -124,19 +124,18 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     caller: Caller,
     signal: AbortSignal,
   ): Promise<ClaimedTodo[]> => {
-    if (!signal.aborted) {
-      for (const { view, tookOver } of taken) {
-        metrics.todosClaimed.inc({ queue: view.todo.queue })
-        if (tookOver) {
-          metrics.todoLeasesExpired.inc({ queue: view.todo.queue })
-          metrics.attemptsEnded.inc({ queue: view.todo.queue, outcome: 'lease_expired' })
-        }
+    for (const { view, tookOver } of taken) {
+      metrics.todosClaimed.inc({ queue: view.todo.queue })
+      if (tookOver) {
+        metrics.todoLeasesExpired.inc({ queue: view.todo.queue })
+        metrics.attemptsEnded.inc({ queue: view.todo.queue, outcome: 'lease_expired' })
       }
-      return taken.map(claimedOf)
     }
+    if (!signal.aborted) return taken.map(claimedOf)
     for (const { view } of taken) {
       const held = { id: view.todo.id, fence: view.todo.fence }
-      await move('release', held, caller, { summary: 'the claimant had hung up' })
+      const change = { summary: 'the claimant had hung up' }
+      count(await move('release', held, caller, change), 'released')
     }
     return []
   }

@@ -4,6 +4,7 @@
  * message: nothing is written twice. Each has one defined result, which its receipt tells.
  */
 
+import type { Metrics } from '../base/metrics.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
 import { phaseOf, settled } from '../domain/lifecycle.ts'
 import { EVERYTHING, type Scope } from '../domain/scope.ts'
@@ -35,7 +36,7 @@ const TAKES_MESSAGE = [
 const TRIES = 10
 
 export const createDeliver =
-  ({ database }: { database: Database }): Deliver =>
+  ({ database, metrics }: { database: Database; metrics: Metrics }): Deliver =>
   async (id, sent, scope, senderId) => {
     for (let tried = 1; ; tried += 1) {
       const view = await readView(database, id, scope)
@@ -51,6 +52,9 @@ export const createDeliver =
       const question = await checkedAgainst(database, todo, sent)
       const taken = await deliverTo(database, todo, sent, senderId, question)
       if (taken) {
+        if (taken.receipt.outcome === 'requeued') {
+          metrics.attemptsEnded.inc({ queue: todo.queue, outcome: 'released' })
+        }
         const now = await readView(database, id, EVERYTHING)
         return { ...taken, view: now ?? { ...view, todo: taken.todo } }
       }

@@ -6,7 +6,9 @@
  */
 import { createHash } from 'node:crypto'
 import type { Log } from '../base/log.ts'
+import type { Metrics } from '../base/metrics.ts'
 import { Refusal } from '../domain/errors.ts'
+import { INTERRUPT_STATES } from '../domain/lifecycle.ts'
 import type { Queue } from '../domain/queue.ts'
 import type { Database } from '../store/database.ts'
 import { readStalledLines, transitionLine } from '../store/transition.ts'
@@ -24,6 +26,7 @@ export interface Lines {
 export interface LinesParts {
   database: Database
   wake: Wake
+  metrics: Metrics
   log: Pick<Log, 'warn'>
 }
 
@@ -46,13 +49,22 @@ export const lineOf = (
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*$/, '$1-$2-$3-$4-$5')
 }
 
-export const createLines = ({ database, wake, log }: LinesParts): Lines => {
+export const createLines = ({ database, wake, metrics, log }: LinesParts): Lines => {
   let off: () => void = () => {}
   const timers = new Set<NodeJS.Timeout>()
 
+  const handOver = async (line: string): Promise<boolean> => {
+    const moved = await transitionLine(database, line)
+    // A parked answer goes back to its queue, which ends the attempt that asked.
+    if (moved?.todo.state === 'pending' && INTERRUPT_STATES.includes(moved.from)) {
+      metrics.attemptsEnded.inc({ queue: moved.todo.queue, outcome: 'released' })
+    }
+    return moved !== null
+  }
+
   const look = async (line: string): Promise<void> => {
     try {
-      await transitionLine(database, line)
+      await handOver(line)
     } catch (error) {
       if (!(error instanceof Refusal)) log.warn({ line, err: error }, 'a line could not go on')
     }
@@ -74,7 +86,7 @@ export const createLines = ({ database, wake, log }: LinesParts): Lines => {
       for (;;) {
         const lines = await readStalledLines(database, BATCH)
         let handed = 0
-        for (const line of lines) if (await transitionLine(database, line)) handed += 1
+        for (const line of lines) if (await handOver(line)) handed += 1
         moved += handed
         // Lines that did not move are somebody else's just now.
         if (lines.length < BATCH || handed === 0) return moved

@@ -156,7 +156,7 @@ test('timestamps come from the database, never step back and agree over all node
 })
 
 test('a blocking send always returns the end and the artifact, however fast the agent was', async () => {
-  const RUNS = 200
+  const RUNS = 120
   let left = RUNS
   const agents = Array.from({ length: 4 }, async () => {
     while (left > 0) {

@@ -1,8 +1,9 @@
 // Cases F085, F086, F087 (tokens in URLs), F088.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
+import { createLog } from '../../src/base/log.ts'
 import { a2aClient, agentClient, openStream, post, rpc, textMessage } from '../support/actors.ts'
-import { ADMIN_TOKEN, startApp } from '../support/app.ts'
+import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
 import { ask, metric, operate, refusalOf, rowCounts, saying } from '../support/steps.ts'
 
 const app = await startApp()
@@ -276,4 +277,31 @@ test('an endpoint revoked a moment ago can do nothing more on any surface', asyn
   await operate(app, 'endpoints.revoke', { id: vended.endpoint.id, cancelTasks: true })
   for (const [, ask] of SURFACES(`Bearer ${vended.token}`)) expect((await ask()).status).toBe(401)
   expect((await operate(app, 'todos.show', { id })).state).toBe('canceled')
+})
+
+test('no token and no header that held one is ever in the log, good or bad, at its most talkative', async () => {
+  const lines: string[] = []
+  const log = createLog('trace', { write: (line: string) => void lines.push(line) })
+  const node = await startNode(app.databaseUrl, { log })
+  const wrong = 'swb_wrong-token-of-somebody'
+  for (const token of [client.token, agent.token, ADMIN_TOKEN, wrong]) {
+    for (const path of ['/a2a/desk/', '/agent', '/operator', `/a2a/desk/?token=${token}`]) {
+      const params = { message: textMessage('x', { taskId: 'x' }), token, credentials: token }
+      for (const method of ['SendMessage', 'todos.claim', 'NoSuchThing']) {
+        await post(
+          `${node.url}${path}`,
+          JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+          { token, headers: V1 },
+        )
+      }
+    }
+    const feed = await openStream(`${node.url}/board/events?token=${token}`, { token })
+    feed.close()
+  }
+  await node.stop()
+  expect(lines.length).toBeGreaterThan(0)
+  for (const token of [client.token, agent.token, ADMIN_TOKEN, wrong]) {
+    expect(lines.join('')).not.toContain(token)
+  }
+  expect(lines.join('')).not.toMatch(/Bearer |authorization/i)
 })

@@ -1,6 +1,6 @@
 // Case F068.
 import { expect, test } from 'vitest'
-import { type Answer, a2aClient, agentClient, rpc } from '../support/actors.ts'
+import { type Answer, a2aClient, rpc } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
 import { lapseLease, saying } from '../support/steps.ts'
 

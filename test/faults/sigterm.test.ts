@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import { createInterface } from 'node:readline'
 import { afterAll, expect, test } from 'vitest'
 import { a2aClient, agentClient } from '../support/actors.ts'
-import { ADMIN_TOKEN, startApp } from '../support/app.ts'
+import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
 import { killed, ROOT } from '../support/child.ts'
 import { metric, nextOf } from '../support/steps.ts'
 import { until } from '../support/until.ts'
@@ -105,4 +105,21 @@ test('a second signal ends it at once, although a client still keeps it', async 
   const [code, signal] = await exit
   expect(code === 143 || signal === 'SIGTERM').toBe(true)
   socket.destroy()
+})
+
+test('a node that stops does not wait for connections that nobody uses any more', async () => {
+  const node = await startNode(app.databaseUrl)
+  const side = a2aClient(node.url, 'desk', client.token)
+  const stream = await side.stream('SendStreamingMessage', {
+    message: { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'x' }] },
+  })
+  await nextOf(stream)
+  const claim = agentClient(node.url, idle.agent.token).call('todos.claim', { waitMs: 60_000 })
+  await until(async () => (await metric(node, 'switchboard_waiting_claims')) === 1)
+  const started = performance.now()
+  await node.stop()
+  // What does not end by itself is cut off after five seconds.
+  expect(performance.now() - started).toBeLessThan(4500)
+  expect(await stream.rest()).toEqual([])
+  expect(await claim).toEqual({ todos: [] })
 })

@@ -8,7 +8,8 @@ import { until } from '../support/until.ts'
 
 // A wake that is lost would be made up for after a minute: longer than any test takes.
 const POLL_MS = 60_000
-const app = await startApp({ pollMs: POLL_MS })
+// The sweeps rest as well: what updates todos here are claims.
+const app = await startApp({ pollMs: POLL_MS, reapMs: POLL_MS, comeDueMs: POLL_MS })
 
 const openLine = async (queue: string) => {
   const { client, agent } = await app.line(queue, { contexts: 'parallel' })
@@ -77,7 +78,7 @@ test('a todo made around the moment an agent begins to wait is never left to the
   const other = await startNode(app.databaseUrl, { pollMs: POLL_MS })
   const senders = [a2a, a2aClient(other.url, 'around', client)]
   const claimers = [worker, agentClient(other.url, token)]
-  for (let round = 0; round < 150; round += 1) {
+  for (let round = 0; round < 100; round += 1) {
     const sender = senders[round % 2]!
     const claimer = claimers[(round >> 1) % 2]!
     const claim = claimer.call('todos.claim', { waitMs: 20_000 })

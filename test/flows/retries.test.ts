@@ -12,6 +12,7 @@ import {
   refusalOf,
   saying,
 } from '../support/steps.ts'
+import { until } from '../support/until.ts'
 
 // With a poll a minute away, what is announced is what moves things.
 const app = await startApp({ pollMs: 60_000 })
@@ -87,8 +88,11 @@ test('the agent may say when to try again', async () => {
 test('a retry that comes due is announced as ready once, and nobody has to poll for it', async () => {
   const board = await openBoard(app, 'queue=desk')
   const todo = await submitAndClaim()
+  await worker.call('todos.fail', { ...todo.held, error, retryInSeconds: 3600 })
   const waiting = worker.call('todos.claim', { waitMs: 20_000 })
-  await worker.call('todos.fail', { ...todo.held, error, retryInSeconds: 1 })
+  await until(async () => (await metric(app, 'switchboard_waiting_claims')) === 1)
+  await a2a.get(todo.id)
+  await makeDue(app, todo.id)
   const { todos } = await waiting
   expect(todos).toMatchObject([{ id: todo.id, attempt: 2 }])
   const seen = await board.until(({ json }) => json.id === todo.id && json.attempt === 2)

@@ -8,6 +8,7 @@ import { ask, attemptsOf, operate, refusalOf, saying } from '../support/steps.ts
 import {
   ageWait,
   DAY,
+  direct,
   leasesExpired,
   reclaimed,
   rowOf,
@@ -273,56 +274,53 @@ describe('after the deadline', () => {
   })
 
   test('an answer and an expiry at the same moment never both take effect', async () => {
-    const here = await desk({ maxAttempts: 2 })
-    const before = [await leasesExpired(app, here.name), await reclaimed(app, here.name)]
+    const name = `q-${randomUUID().slice(0, 8)}`
+    const { agent } = await app.line(name, { maxAttempts: 2 })
+    const hands = direct(app)
     const seen = { answered: 0, expired: 0, dead: 0 }
-    const rounds = 40
+    const rounds = 60
     for (let round = 0; round < rounds; round += 1) {
       const hold = round % 2 === 0
-      let todo = await asked(here, { hold })
       const atCap = round % 4 >= 2
+      const id = await hands.send(name)
+      await hands.ask((await hands.claim(agent.caller, name))!, agent.caller, { hold })
+      await ageWait(app, DAY + 1, id)
       if (atCap) {
-        await ageWait(app, DAY + 1, todo.id)
         await app.sweep.reap()
-        todo = await here.worker.claim()
-        await ask(here.worker, todo, 'Again?', { hold })
+        await hands.ask((await hands.claim(agent.caller, name))!, agent.caller, { hold })
+        await ageWait(app, DAY + 1, id)
       }
-      await ageWait(app, DAY + 1, todo.id)
+      // The sweep has other predicates to look at first: the answer starts at any time of that.
+      const late = (round % 10) * 1.5
       const [sent, swept] = await Promise.all([
-        answer(todo.id, saying('yes')).catch((thrown) => {
-          if (!thrown.error) throw thrown
-          return { outcome: 'refused', error: thrown.error }
-        }),
+        new Promise((resolve) => setTimeout(resolve, late)).then(() => hands.answer(id)),
         app.sweep.reap(),
       ])
-      const verbs = (await verbsOf(app, todo.id)).slice(atCap ? 6 : 3)
-      const row = await rowOf(app, todo.id)
-      const stored = (await messagesOf(todo.id)).filter(
-        ({ message }) => message.role === 'ROLE_USER',
-      )
+      const verbs = (await verbsOf(app, id)).slice(atCap ? 6 : 3)
+      const row = await rowOf(app, id)
       if (swept === 0) {
         seen.answered += 1
-        expect(sent.outcome).toBe(hold ? 'resumed' : 'requeued')
+        expect(sent).toMatchObject({ outcome: hold ? 'resumed' : 'requeued' })
         expect(verbs).toEqual([hold ? 'resume' : 'answer'])
         expect(row).toMatchObject({ state: hold ? 'claimed' : 'pending', unread: 1 })
       } else if (atCap) {
         seen.dead += 1
-        expect(sent).toMatchObject({ outcome: 'refused', error: { code: -32010 } })
+        expect(sent).toBe('finished')
         expect(verbs).toEqual(['reapInterrupt'])
-        expect(row.state).toBe('failed')
-        expect(stored).toHaveLength(1)
+        expect(row).toMatchObject({ state: 'failed', unread: 0 })
       } else {
         seen.expired += 1
         expect(sent).toMatchObject({ outcome: 'inbox', answers: null })
         expect(verbs).toEqual(['reapInterrupt', 'message'])
         expect(row).toMatchObject({ state: 'pending', unread: 1 })
       }
-      await operate(app, 'todos.cancel', { id: todo.id }).catch(() => {})
+      if (row.state !== 'failed') await hands.cancel(id)
     }
-    expect(seen.answered + seen.expired + seen.dead).toBe(rounds)
+    expect(seen.answered).toBeGreaterThan(0)
+    expect(seen.expired + seen.dead).toBeGreaterThan(0)
     const taken = seen.expired + seen.dead + rounds / 2
-    expect(await leasesExpired(app, here.name)).toBe(before[0]! + taken)
-    expect(await reclaimed(app, here.name)).toBe(before[1]! + taken)
+    expect(await leasesExpired(app, name)).toBe(taken)
+    expect(await reclaimed(app, name)).toBe(taken)
   })
 })
 

@@ -1,6 +1,11 @@
 /** What the tests of interrupts share: a node whose sweep runs only when told to, and aged rows. */
 import { randomUUID } from 'node:crypto'
 import { createLog, type Log, type LogLevel } from '../../src/base/log.ts'
+import { Refusal, type RefusalKind } from '../../src/domain/errors.ts'
+import type { InterruptState } from '../../src/domain/lifecycle.ts'
+import type { Caller } from '../../src/domain/scope.ts'
+import type { Message, Receipt, TodoView } from '../../src/domain/todo.ts'
+import type { Held } from '../../src/service/contract.ts'
 import type { Answer } from '../support/actors.ts'
 import { type App, type AppOptions, startApp } from '../support/app.ts'
 import { metric, operate } from '../support/steps.ts'
@@ -99,4 +104,52 @@ export const askedInBulk = async (
     [ids, queue, owner, age, count],
   )
   return ids
+}
+
+/* ------------------------------------------- past HTTP, where many rounds are wanted */
+
+const OPERATOR: Caller = { kind: 'operator' }
+const never = new AbortController().signal
+
+export const words = (
+  role: Message['role'],
+  text: string,
+  messageId: string = randomUUID(),
+): Message => ({
+  messageId,
+  role,
+  parts: [{ text }],
+})
+
+export interface Question {
+  state?: InterruptState
+  hold?: boolean
+}
+
+/** The services of a node, as those who use them would: an agent per caller, and an operator. */
+export const direct = ({ services: { agent, operator } }: Pick<App, 'services'>) => ({
+  send: async (queue: string): Promise<string> =>
+    (await operator.send({ queue, message: words('ROLE_USER', 'work') })).todo.id,
+  /** Null where nothing is claimable. */
+  claim: async (caller: Caller, queue: string): Promise<(Held & { view: TodoView }) | null> => {
+    const [taken] = await agent.claim({ queues: [queue], limit: 1, waitMs: 0 }, caller, never)
+    return taken ? { id: taken.view.todo.id, fence: taken.view.todo.fence, view: taken.view } : null
+  },
+  ask: ({ id, fence }: Held, caller: Caller, { state = 'input-required', hold = true }: Question) =>
+    agent.interrupt({ id, fence, state, hold, message: words('ROLE_AGENT', 'May I?') }, caller),
+  /** The receipt, or the kind of the refusal. */
+  answer: async (id: string, messageId?: string): Promise<Receipt | RefusalKind> => {
+    try {
+      return (await operator.answer(id, words('ROLE_USER', 'yes', messageId), OPERATOR)).receipt
+    } catch (error) {
+      return kindOf(error)
+    }
+  },
+  cancel: (id: string) => operator.cancel(id),
+})
+
+/** Throws what is no refusal. */
+export const kindOf = (error: unknown): RefusalKind => {
+  if (error instanceof Refusal) return error.kind
+  throw error
 }

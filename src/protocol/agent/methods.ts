@@ -114,14 +114,14 @@ export const AGENT_METHODS: MethodTable = {
 
   'todos.get': unary(
     schema.get,
-    async ({ services, caller }, { id }) => fromGot(await services.agent.get(id, caller)),
+    async (ctx, { id }) => fromGot(await ctx.services.agent.get(id, ctx.caller), work(ctx).id),
     work,
   ),
 
   'todos.list': unary(
     todoQuery,
-    async ({ services, caller }, query) =>
-      fromPage(await services.agent.list(toFilter(query), caller)),
+    async (ctx, query) =>
+      fromPage(await ctx.services.agent.list(toFilter(query), ctx.caller), work(ctx).id),
     work,
   ),
 }

@@ -4,6 +4,7 @@
  */
 import type { Attempt, Todo, TodoPage, TodoView } from '../../domain/todo.ts'
 import type { ClaimedTodo } from '../../service/contract.ts'
+import { withoutSecrets } from '../secrets.ts'
 import {
   fromAttempt,
   fromDeadlines,
@@ -36,13 +37,20 @@ export const fromClaimed = ({ view, unread, priorAttempts }: ClaimedTodo) => ({
   deadlines: fromDeadlines(view.todo),
 })
 
-export const fromGot = ({ view, attempts }: { view: TodoView; attempts: Attempt[] }) => ({
-  ...fromView(view),
+/** Its holder reads what answered a request for authorisation, another agent does not. */
+const fromViewFor = (view: TodoView, readerId: string) =>
+  fromView(view.todo.owner === readerId ? view : withoutSecrets(view))
+
+export const fromGot = (
+  { view, attempts }: { view: TodoView; attempts: Attempt[] },
+  readerId: string,
+) => ({
+  ...fromViewFor(view, readerId),
   attempts: attempts.map(fromAttempt),
 })
 
-export const fromPage = ({ todos, nextPageToken }: TodoPage) => ({
-  todos: todos.map(fromView),
+export const fromPage = ({ todos, nextPageToken }: TodoPage, readerId: string) => ({
+  todos: todos.map((view) => fromViewFor(view, readerId)),
   nextPageToken,
 })
 

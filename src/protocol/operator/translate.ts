@@ -4,17 +4,11 @@
  */
 import type { z } from 'zod'
 import type { Endpoint } from '../../domain/scope.ts'
-import type {
-  Attempt,
-  Event,
-  StoredMessage,
-  TodoFilter,
-  TodoPage,
-  TodoView,
-} from '../../domain/todo.ts'
+import type { Attempt, Event, TodoFilter, TodoPage, TodoView } from '../../domain/todo.ts'
 import type { Why } from '../../domain/why.ts'
 import type { OperatorService, Queue } from '../../service/contract.ts'
 import { toFilter } from '../field.ts'
+import { withoutSecrets } from '../secrets.ts'
 import { fromAttempt, fromEvent, fromStored, fromTime, fromTimeOrNull, fromView } from '../todo.ts'
 import type { putQueue, todoList } from './schema.ts'
 
@@ -56,18 +50,7 @@ export const toListFilter = ({ dead, ...query }: z.output<typeof todoList>): Tod
   ...(dead && { states: ['failed'], retrying: 'never' }),
 })
 
-const REDACTED = [{ text: '[an answer to a request for authorisation is not shown]' }]
-
-/** Who asked for a credential reads the answer; an operator has no need to. */
-const withoutSecrets = (message: StoredMessage): StoredMessage =>
-  message.secret ? { ...message, message: { ...message.message, parts: REDACTED } } : message
-
-const shownToOperators = (view: TodoView): TodoView => ({
-  ...view,
-  messages: view.messages.map(withoutSecrets),
-})
-
-export const fromViewForOperators = (view: TodoView) => fromView(shownToOperators(view))
+export const fromViewForOperators = (view: TodoView) => fromView(withoutSecrets(view))
 
 export const fromWhy = ({ why, since, until }: Why) => ({
   why,
@@ -84,7 +67,7 @@ export const fromPage = ({ todos, nextPageToken, totalSize }: TodoPage) => ({
 /** The whole record: `messages` is the history with the place each has among the events. */
 export const fromShown = (shown: { view: TodoView; attempts: Attempt[]; events: Event[] }) => ({
   ...fromViewForOperators(shown.view),
-  messages: shownToOperators(shown.view).messages.map(fromStored),
+  messages: withoutSecrets(shown.view).messages.map(fromStored),
   attempts: shown.attempts.map(fromAttempt),
   events: shown.events.map(fromEvent),
 })

@@ -9,6 +9,7 @@ import type { Sent } from '../../service/contract.ts'
 import { answering, own } from '../access.ts'
 import { agentCard, extendedCard } from '../card.ts'
 import { type MethodTable, type QueueCall, type StreamItem, stream, unary } from '../method.ts'
+import { withoutSecrets } from '../secrets.ts'
 import { acceptSend, acceptStream } from './accept.ts'
 import { REQUESTS, type SendMessageRequest } from './schema.ts'
 import {
@@ -19,7 +20,6 @@ import {
   hasEnded,
   toFilter,
   toSend,
-  withoutSecrets,
   withReceipt,
 } from './translate.ts'
 import { within } from './within.ts'

@@ -117,16 +117,6 @@ export const toFilter = (request: ListTasksRequest): TodoFilter => ({
 
 /* ------------------------------------------------------------ from domain */
 
-const HIDDEN: Part[] = [{ text: '[an answer to a request for authorisation is not shown]' }]
-
-/** For readers other than the task's own client: what answered a request for authorisation. */
-export const withoutSecrets = (view: TodoView): TodoView => ({
-  ...view,
-  messages: view.messages.map((stored) =>
-    stored.secret ? { ...stored, message: { ...stored.message, parts: HIDDEN } } : stored,
-  ),
-})
-
 /** The two ids that everything of a task carries. */
 interface TaskIds {
   taskId: string

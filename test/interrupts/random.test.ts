@@ -1,0 +1,384 @@
+/**
+ * Everything at once: agents ask, crash, come back and hand over, people answer twice, the clock
+ * jumps, endpoints are revoked, tasks canceled, on a few todos over many connections and two
+ * nodes. Nobody keeps count while it happens; afterwards the log of events must explain every
+ * row, and every row the log.
+ *
+ * What is drawn depends on the seed, what it meets on the moment: RANDOM_SEED repeats the former.
+ */
+import { randomUUID } from 'node:crypto'
+import { afterAll, expect, test } from 'vitest'
+import { OUTCOMES, STATE_NAMES } from '../../src/domain/lifecycle.ts'
+import type { Caller } from '../../src/domain/scope.ts'
+import type { Receipt } from '../../src/domain/todo.ts'
+import type { Held } from '../../src/service/contract.ts'
+import type { Answer } from '../support/actors.ts'
+import { startNode } from '../support/app.ts'
+import { direct, kindOf, startQuiet } from './support.ts'
+
+const SEED = Number(process.env.RANDOM_SEED ?? Date.now() % 1_000_000)
+const TODOS = 40
+const STEPS = 150
+const AGENTS = 6
+const QUEUE = 'chaos'
+
+/** mulberry32 */
+const randomOf = (seed: number) => {
+  let state = seed
+  return (): number => {
+    state = (state + 0x6d2b79f5) | 0
+    let t = Math.imul(state ^ (state >>> 15), 1 | state)
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296
+  }
+}
+
+const app = await startQuiet({ comeDueMs: 3_600_000 })
+const other = await startNode(app.databaseUrl, { reapMs: 3_600_000, comeDueMs: 3_600_000 })
+afterAll(() => other.stop())
+const nodes = [app, other]
+await app.services.operator.putQueue({ name: QUEUE, policy: { maxAttempts: 4 } })
+
+interface Told {
+  id: string
+  messageId: string
+  /** A receipt, or the kind of the refusal. */
+  told: Receipt | string
+}
+
+const refusals: Record<string, number> = {}
+const quiet = async (act: Promise<unknown>): Promise<boolean> =>
+  act.then(
+    () => true,
+    (error) => {
+      const kind = kindOf(error)
+      refusals[kind] = (refusals[kind] ?? 0) + 1
+      return false
+    },
+  )
+
+/** Writes that were let through although the writer knew it had lost the todo. */
+const trespasses: string[] = []
+const told: Told[] = []
+const callers: Caller[] = []
+
+const vend = async (): Promise<Caller> => (await app.vend(['work'], [QUEUE])).caller
+
+const run = async (): Promise<string[]> => {
+  const hands = nodes.map(direct)
+  const ids = await Promise.all(Array.from({ length: TODOS }, () => hands[0]!.send(QUEUE)))
+  for (let each = 0; each < AGENTS; each += 1) callers.push(await vend())
+
+  const agentLife = async (number: number): Promise<void> => {
+    const random = randomOf(SEED * 31 + number)
+    const node = nodes[number % 2]!
+    const { agent } = node.services
+    let held: Held[] = []
+    const lost: Held[] = []
+    for (let step = 0; step < STEPS; step += 1) {
+      const caller = callers[number]!
+      const roll = random()
+      const mine = held[Math.floor(random() * held.length)]
+      const drop = (): void => {
+        held = held.filter((each) => each !== mine)
+        if (mine) lost.push(mine)
+      }
+      if (!mine || roll < 0.2) {
+        const got = await hands[number % 2]!.claim(caller, QUEUE)
+        if (got) held.push({ id: got.id, fence: got.fence })
+      } else if (roll < 0.5) {
+        const hold = random() < 0.6
+        const state = random() < 0.7 ? 'input-required' : 'auth-required'
+        await quiet(hands[number % 2]!.ask(mine, caller, { state, hold }))
+        if (!hold) drop()
+      } else if (roll < 0.6) {
+        await quiet(agent.heartbeat({ ...mine, ...(random() < 0.2 && { holdSeconds: 5 }) }, caller))
+      } else if (roll < 0.7) {
+        const { signal } = new AbortController()
+        await agent
+          .messages({ ...mine, after: 0, waitMs: 0 }, caller, signal)
+          .then(({ messages }) => {
+            const through = messages.at(-1)?.seq
+            return through ? quiet(agent.acknowledge({ ...mine, through }, caller)) : true
+          })
+          .catch(kindOf)
+      } else if (roll < 0.76) await quiet(agent.progress(mine, caller))
+      else if (roll < 0.82) {
+        if (await quiet(agent.release(mine, caller))) drop()
+      } else if (roll < 0.86) {
+        const error = { code: 'x', message: 'x' }
+        const again = { retryable: true, retryInSeconds: 0 }
+        if (await quiet(agent.fail({ ...mine, error, ...again }, caller))) drop()
+      } else if (roll < 0.9) {
+        if (await quiet(agent.complete(mine, caller))) drop()
+      } else drop() // It crashes, or forgets.
+      const gone = lost[Math.floor(random() * lost.length)]
+      if (gone && random() < 0.2) {
+        // Back from the dead. What it released, parked or finished it has certainly lost; what it
+        // forgot it may still hold, and then it may say so.
+        const before = await owns(gone, caller)
+        const passed = await quiet(agent.progress(gone, caller))
+        if (passed && !before) trespasses.push(`${gone.id} ${gone.fence}`)
+      }
+    }
+  }
+
+  /** Whether this fence was the row's own when looked at; it can only be lost after that. */
+  const owns = async ({ id, fence }: Held, caller: Caller): Promise<boolean> => {
+    const [row] = await app.sql<{ owns: boolean }>(
+      'select fence = $2::bigint and owner = $3::uuid as owns from todos where id = $1',
+      [id, fence, caller.kind === 'endpoint' ? caller.endpoint.id : null],
+    )
+    return row!.owns === true
+  }
+
+  const personLife = async (number: number): Promise<void> => {
+    const random = randomOf(SEED * 37 + number)
+    for (let step = 0; step < STEPS; step += 1) {
+      const again = random() < 0.15 ? told[Math.floor(random() * told.length)] : undefined
+      const id = again?.id ?? ids[Math.floor(random() * ids.length)]!
+      const messageId = again?.messageId ?? randomUUID()
+      const sent = hands[number % 2]!.answer(id, messageId)
+      // Some send everything twice.
+      const twin = random() < 0.1 ? hands[(number + 1) % 2]!.answer(id, messageId) : null
+      told.push({ id, messageId, told: await sent })
+      if (twin) told.push({ id, messageId, told: await twin })
+      if (random() < 0.01) await quiet(app.services.operator.cancel(id))
+    }
+  }
+
+  const clockLife = async (number: number): Promise<void> => {
+    const random = randomOf(SEED * 41 + number)
+    const some = () => ids.filter(() => random() < 0.2)
+    for (let step = 0; step < STEPS / 3; step += 1) {
+      const roll = random()
+      if (roll < 0.5) {
+        await app.sql(
+          `update todos set interrupted_at = interrupted_at - interval '2 days', interrupt_held_until =
+             case when interrupt_held_until is not null then now() - interval '1 second' end
+           where id = any($1::uuid[]) and interrupted_at is not null`,
+          [some()],
+        )
+      } else {
+        await app.sql(
+          `update todos set lease_expires_at = now() - interval '1 second'
+           where id = any($1::uuid[]) and state = 'claimed'`,
+          [some()],
+        )
+      }
+      if (random() < 0.6) await nodes[number % 2]!.sweep.reap()
+      if (random() < 0.3) await nodes[number % 2]!.sweep.comeDue()
+    }
+  }
+
+  const revokerLife = async (): Promise<void> => {
+    const random = randomOf(SEED * 43)
+    for (let step = 0; step < 8; step += 1) {
+      await new Promise((resolve) => setTimeout(resolve, 40 + random() * 100))
+      const number = Math.floor(random() * AGENTS)
+      const old = callers[number]!
+      callers[number] = await vend()
+      if (old.kind === 'endpoint') await app.services.operator.revoke(old.endpoint.id, false)
+    }
+  }
+
+  await Promise.all([
+    ...Array.from({ length: AGENTS }, (_, number) => agentLife(number)),
+    personLife(0),
+    personLife(1),
+    personLife(2),
+    clockLife(0),
+    clockLife(1),
+    revokerLife(),
+  ])
+  return ids
+}
+
+const ids = await run()
+const hint = `seed ${SEED}`
+
+const all = <Row = Answer>(text: string): Promise<Row[]> => app.sql<Row & Answer>(text) as never
+
+const eventsOf = async (): Promise<Map<string, Answer[]>> => {
+  const events = new Map<string, Answer[]>(ids.map((id) => [id, []]))
+  for (const event of await all('select * from events order by todo_id, seq')) {
+    events.get(event.todo_id)?.push(event)
+  }
+  return events
+}
+
+const totalOf = async (
+  counter: 'todosClaimed',
+  labels: Record<string, string>,
+): Promise<number> => {
+  let total = 0
+  for (const { metrics } of nodes) {
+    for (const { labels: given, value } of (await metrics[counter].get()).values) {
+      const wanted = { queue: QUEUE, ...labels } as Record<string, string>
+      if (Object.entries(wanted).every(([key, is]) => (given as Answer)[key] === is)) total += value
+    }
+  }
+  return total
+}
+const counted = (counter: string, labels: Record<string, string> = {}) =>
+  totalOf(counter as 'todosClaimed', labels)
+
+const ENDS = ['done', 'canceled', 'rejected']
+const AGENTS_VERBS = ['progress', 'say', 'artifact', 'interrupt', 'complete', 'fail', 'release']
+
+/** What must hold at any quiet moment. */
+const check = async (): Promise<void> => {
+  const events = await eventsOf()
+  const rows = await all('select * from todos')
+  const messages = await all(`select * from messages where role = 'user' and seq > 1`)
+  const attempts = await all('select * from attempts')
+  const log = [...events.values()].flat()
+
+  for (const row of rows) {
+    const own = events.get(row.id)!
+    const what = `${hint}, ${row.id}`
+    expect(
+      own.map(({ seq }) => seq),
+      what,
+    ).toEqual(own.map((_, at) => at + 1))
+    expect(row.seq, what).toBe(own.length)
+    expect(own.at(-1).to_state, what).toBe(row.state)
+    for (const [at, event] of own.entries()) {
+      expect(event.from_state, `${what} ${event.seq}`).toBe(at === 0 ? null : own[at - 1].to_state)
+    }
+
+    // No write by a stale fence: an agent's word comes only from whoever claimed last, and only
+    // while the todo is claimed.
+    let holder: { fence: string; owner: string } | null = null
+    let fence = 0
+    for (const event of own) {
+      if (event.verb === 'claim') {
+        expect(Number(event.fence), `${what} ${event.seq}`).toBe(fence + 1)
+        fence += 1
+        holder = { fence: event.fence, owner: event.owner }
+      } else if (AGENTS_VERBS.includes(event.verb)) {
+        expect(event.from_state, `${what} ${event.seq}`).toBe('claimed')
+        expect({ fence: event.fence, owner: event.owner }, `${what} ${event.seq}`).toEqual(holder)
+      }
+      if (!['claimed', 'input-required', 'auth-required'].includes(event.to_state)) holder = null
+    }
+
+    // Every todo that goes on has something that will move it.
+    const ended = ENDS.includes(row.state) || (row.state === 'failed' && !row.next_retry_at)
+    const alarm =
+      { pending: row.due_at, claimed: row.lease_expires_at, failed: row.next_retry_at }[
+        row.state as 'pending'
+      ] ?? row.interrupted_at
+    expect(Boolean(alarm), what).toBe(!ended)
+    expect(row.finished_at !== null, what).toBe(ended)
+
+    const open = attempts.filter((each) => each.todo_id === row.id && each.ended_at === null)
+    const isOpen = ['claimed', 'input-required', 'auth-required'].includes(row.state)
+    expect(open.length, what).toBe(isOpen ? 1 : 0)
+    if (row.owner) expect(open[0].endpoint_id, what).toBe(row.owner)
+    expect(row.attempt, what).toBeLessThanOrEqual(row.max_attempts)
+    expect(row.attempts_total, what).toBe(own.filter(({ verb }) => verb === 'claim').length)
+
+    // Each question is answered at most once, by a message of its own; the rest are owed, or read.
+    const inbox = messages.filter((each) => each.todo_id === row.id)
+    const owed = inbox.filter((each) => each.owed && each.seq > row.acknowledged_seq)
+    expect(row.unread, what).toBe(owed.length)
+    if (row.state === 'done') expect(owed, what).toEqual([])
+    const answers = inbox.filter((each) => each.answers !== null)
+    expect(new Set(answers.map((each) => each.answers)).size, what).toBe(answers.length)
+    const resumes = own.filter(({ verb }) => verb === 'resume' || verb === 'answer')
+    expect(answers.map(({ seq }) => seq).sort(), what).toEqual(resumes.map(({ seq }) => seq).sort())
+    for (const { seq, answers: question } of answers) {
+      expect(own[question - 1], what).toMatchObject({ verb: 'interrupt' })
+      const between = own.slice(question, seq - 1)
+      expect(between, what).toEqual([])
+    }
+  }
+
+  // What a sender was told is what became of its message.
+  const stored = new Map(messages.map((each) => [`${each.todo_id} ${each.message_id}`, each]))
+  expect(stored.size, hint).toBe(messages.length)
+  const taken = new Set<string>()
+  for (const { id, messageId, told: receipt } of told) {
+    const key = `${id} ${messageId}`
+    if (typeof receipt === 'string') {
+      expect(['finished', 'wrong_state'], `${hint}, ${key}`).toContain(receipt)
+      continue
+    }
+    const message = stored.get(key)
+    expect(message, `${hint}, lost ${key}`).toBeDefined()
+    expect(receipt, hint).toMatchObject({ seq: message.seq, answers: message.answers })
+    const verb = events.get(id)![message.seq - 1].verb
+    const outcome = { resume: 'resumed', answer: 'requeued', message: 'inbox' }[verb as 'resume']
+    if (receipt.outcome === 'repeated') continue
+    expect(receipt.outcome, `${hint}, ${key}`).toBe(outcome)
+    expect(taken.has(key), `${hint}, applied twice ${key}`).toBe(false)
+    taken.add(key)
+  }
+  expect(taken.size, hint).toBe(messages.length)
+
+  // The counters of both nodes together are what the log says.
+  const of = (verb: string) => log.filter((event) => event.verb === verb).length
+  const takeovers = log.filter(
+    ({ verb, from_state }) => verb === 'claim' && from_state === 'claimed',
+  )
+  expect(await counted('todosSent'), hint).toBe(of('send'))
+  expect(await counted('todosClaimed'), hint).toBe(of('claim'))
+  expect(await counted('interruptLeasesReclaimed'), hint).toBe(of('reapInterrupt'))
+  expect(await counted('todoLeasesExpired'), hint).toBe(
+    of('reapLease') + of('reapInterrupt') + takeovers.length,
+  )
+  for (const outcome of OUTCOMES) {
+    const closed = attempts.filter((each) => each.outcome === outcome).length
+    expect(await counted('attemptsEnded', { outcome }), `${hint} ${outcome}`).toBe(closed)
+  }
+  for (const state of STATE_NAMES) {
+    const ended = rows.filter((row) => row.state === state && row.finished_at !== null).length
+    expect(await counted('todosFinished', { state }), `${hint} ${state}`).toBe(ended)
+  }
+}
+
+test(`after all that the log explains every row, and every row the log (${hint})`, async () => {
+  await check()
+})
+
+test('nothing was written by a fence that its holder had lost', () => {
+  expect(trespasses, hint).toEqual([])
+})
+
+test('it was not a quiet time: every kind of move has happened', async () => {
+  const verbs = new Set((await all('select distinct verb from events')).map(({ verb }) => verb))
+  for (const verb of ['claim', 'interrupt', 'resume', 'answer', 'message', 'reapInterrupt']) {
+    expect(verbs, hint).toContain(verb)
+  }
+  for (const verb of ['reapLease', 'revoke', 'release', 'fail']) expect(verbs, hint).toContain(verb)
+  expect(refusals.stale_fence, hint).toBeGreaterThan(0)
+  const outcomes = new Set(told.map(({ told: is }) => (typeof is === 'string' ? is : is.outcome)))
+  for (const outcome of ['resumed', 'requeued', 'inbox', 'repeated']) {
+    expect(outcomes, hint).toContain(outcome)
+  }
+})
+
+test('then everything that was left is brought to its end by one agent and the clock', async () => {
+  const hands = direct(app)
+  const caller = await vend()
+  const { agent } = app.services
+  for (let round = 0; round < 10; round += 1) {
+    await app.sql(
+      `update todos set
+         interrupted_at = interrupted_at - interval '30 days',
+         interrupt_held_until =
+           case when interrupt_held_until is not null then now() - interval '1 second' end,
+         lease_expires_at =
+           case when lease_expires_at is not null then now() - interval '1 second' end,
+         next_retry_at = case when next_retry_at is not null then now() end`,
+    )
+    await app.sweep.reap()
+    for (let got = await hands.claim(caller, QUEUE); got; got = await hands.claim(caller, QUEUE)) {
+      await agent.complete({ id: got.id, fence: got.fence, acknowledge: 1_000_000 }, caller)
+    }
+  }
+  const left = await all('select id, state from todos where finished_at is null')
+  expect(left, hint).toEqual([])
+  await check()
+})
