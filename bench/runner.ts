@@ -15,7 +15,7 @@ export interface Variant {
   run(seconds: number): Promise<Sample>
 }
 
-export interface Ratio {
+interface Ratio {
   of: string
   to: string
   metric: string
@@ -52,7 +52,7 @@ export const runCase = async (
   say: (line: string) => void,
 ): Promise<Outcome> => {
   const { variants, ratios } = await open(lab)
-  for (const variant of variants) await variant.run(warmSeconds)
+  if (warmSeconds > 0) for (const variant of variants) await variant.run(warmSeconds)
   const samples: Record<string, Sample[]> = Object.fromEntries(variants.map((v) => [v.name, []]))
   for (let round = 1; round <= rounds; round += 1) {
     for (const variant of variants) {

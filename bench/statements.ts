@@ -58,7 +58,7 @@ export const newTodo = (): NewTodo => {
   }
 }
 
-export const ANSWER: Message = {
+const ANSWER: Message = {
   messageId: 'answer',
   role: 'ROLE_AGENT',
   parts: [{ text: 'Booked; the others know.' }],

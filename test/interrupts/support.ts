@@ -111,11 +111,7 @@ export const askedInBulk = async (
 const OPERATOR: Caller = { kind: 'operator' }
 const never = new AbortController().signal
 
-export const words = (
-  role: Message['role'],
-  text: string,
-  messageId: string = randomUUID(),
-): Message => ({
+const words = (role: Message['role'], text: string, messageId: string = randomUUID()): Message => ({
   messageId,
   role,
   parts: [{ text }],
