@@ -9,16 +9,22 @@ import type { Metrics } from '../base/metrics.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
 import type { Verb } from '../domain/lifecycle.ts'
 import { retryDelaySeconds } from '../domain/policy.ts'
-import { type Caller, type Endpoint, endpointWith, type Scope } from '../domain/scope.ts'
-import type { Artifact, Message, StoredMessage, Todo } from '../domain/todo.ts'
-import { checkArtifact } from '../store/artifacts.ts'
+import {
+  type Caller,
+  type Endpoint,
+  EVERYTHING,
+  endpointWith,
+  type Scope,
+} from '../domain/scope.ts'
+import type { Artifact, JsonObject, Message, StoredMessage, Todo } from '../domain/todo.ts'
+import { isClosedBefore } from '../store/artifacts.ts'
 import { readAttempts } from '../store/attempts.ts'
 import type { Change } from '../store/change.ts'
 import { readClaimed, type Taken } from '../store/claim.ts'
 import type { Database, Session } from '../store/database.ts'
 import { listTodos } from '../store/lists.ts'
 import { type Moved, transitionOne } from '../store/transition.ts'
-import { readOwed, readView } from '../store/views.ts'
+import { readHeld, readView } from '../store/views.ts'
 import type { Wake } from '../store/wake.ts'
 import { checkSchema } from './answer-schema.ts'
 import type { AgentService, Claim, ClaimedTodo, Held } from './contract.ts'
@@ -36,6 +42,12 @@ export interface AgentParts {
   /** How long a lost wake can delay a waiter, in ms. */
   pollMs: number
 }
+
+/** Under this key of a question's metadata its sender finds what the answer must look like. */
+const ANSWER_SCHEMA = 'urn:switchboard:answer-schema'
+
+const askedFor = (question: Message, schema: JsonObject | undefined): Message =>
+  schema ? { ...question, metadata: { ...question.metadata, [ANSWER_SCHEMA]: schema } } : question
 
 const SUMMARY = 2000
 const ATTEMPTS_SHOWN = 100
@@ -154,28 +166,35 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     append: boolean,
     lastChunk: boolean,
   ): Promise<Moved> => {
-    if (append && (await checkArtifact(session, held.id, artifact.artifactId)).closed) {
+    const moved = await move(
+      'artifact',
+      held,
+      caller,
+      artifactChange(artifact, append, lastChunk),
+      session,
+    )
+    // Looked at once the row is locked, or two chunks of one moment could both be the last.
+    if (append && (await isClosedBefore(session, held.id, artifact.artifactId, moved.todo.seq))) {
       throw invalid('append', `artifact ${artifact.artifactId} had its last chunk`)
     }
-    return move('artifact', held, caller, artifactChange(artifact, append, lastChunk), session)
+    return moved
   }
 
   /* ------------------------------------------------------------- waiting */
 
   const unreadRefusal = async (refusal: unknown, id: string): Promise<unknown> => {
     if (!(refusal instanceof Refusal) || refusal.kind !== 'unread_messages') return refusal
-    return new Refusal('unread_messages', { id, unread: await readOwed(database, id, 0) })
+    const held = await readHeld(database, id, 0, EVERYTHING)
+    return new Refusal('unread_messages', { id, unread: held?.owed ?? [] })
   }
 
   /** The holder's own look at its todo: refused once it holds it no longer. */
-  const lookHeld = async ({ id, fence }: Held, endpoint: Endpoint): Promise<Todo> => {
-    const view = await readView(database, id, scopeOf(endpoint), false)
-    if (!view) throw new Refusal('not_found')
-    const { todo } = view
-    if (todo.owner !== endpoint.id || todo.fence !== fence) {
-      throw new Refusal('stale_fence', { id, state: todo.state })
-    }
-    return todo
+  const lookHeld = async ({ id, fence }: Held, endpoint: Endpoint, after = 0) => {
+    const held = await readHeld(database, id, after, scopeOf(endpoint))
+    if (!held) throw new Refusal('not_found')
+    const { owner, fence: current, state } = held.todo
+    if (owner !== endpoint.id || current !== fence) throw new Refusal('stale_fence', { id, state })
+    return held
   }
 
   const messages = async (
@@ -198,8 +217,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
         const timer = setTimeout(done, Math.max(0, Math.min(pollMs, deadline - performance.now())))
         signal.addEventListener('abort', done, { once: true })
       })
-      const todo = await lookHeld(held, endpoint)
-      const owed = await readOwed(database, held.id, held.after)
+      const { todo, owed } = await lookHeld(held, endpoint, held.after)
       if (owed.length > 0 || performance.now() >= deadline || signal.aborted) {
         return { state: todo.state, messages: owed }
       }
@@ -255,14 +273,20 @@ export const createAgentService = (parts: AgentParts): AgentService => {
         })
       ).todo,
     artifact: async ({ artifact, append, lastChunk, ...held }, caller) =>
-      (await addArtifact(database, held, caller, artifact, append, lastChunk)).todo,
+      (
+        await (append
+          ? database.transaction((session) =>
+              addArtifact(session, held, caller, artifact, append, lastChunk),
+            )
+          : addArtifact(database, held, caller, artifact, append, lastChunk))
+      ).todo,
     interrupt: async ({ state, message, hold, schema, ...held }, caller) => {
       if (schema) checkSchema(schema)
       const { todo } = await move('interrupt', held, caller, {
         asked: state,
         park: !hold,
         ...(schema && { schema }),
-        message: agentMessage(message, held.id),
+        message: askedFor(agentMessage(message, held.id), schema),
         detail: { text: excerpt(message) },
       })
       return { todo, deadline: await deadlineOf(directory, todo, endpointWith(caller, 'work')) }
@@ -304,7 +328,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     },
     fail: async ({ error, message, retryable, retryInSeconds, summary, ...held }, caller) => {
       // The fence fixes the attempt, so what is read here is what the statement will see.
-      const todo = await lookHeld(held, endpointWith(caller, 'work'))
+      const { todo } = await lookHeld(held, endpointWith(caller, 'work'))
       const policy = (await directory.queue(todo.queue))?.policy
       const failure = { code: bounded(error.code, 120), message: bounded(error.message, SUMMARY) }
       const delay =

@@ -4,7 +4,7 @@ import type { Attempt, StoredMessage, TodoView } from '../domain/todo.ts'
 import { type AttemptJson, toAttempt } from './attempts.ts'
 import type { Change } from './change.ts'
 import type { Session } from './database.ts'
-import { claimStatement, transitionClaim } from './transition.ts'
+import { claimStatements, transitionClaim } from './transition.ts'
 import { type DocumentsRow, documentsOf, toDocuments } from './views.ts'
 
 export interface Taken {
@@ -24,7 +24,7 @@ interface Extra extends DocumentsRow {
 }
 
 /** On a first claim there is nothing but the message: the rest is not even looked for. */
-const claim = claimStatement<Extra>(`, m.acknowledged_seq,
+const claims = claimStatements<Extra>(`, m.acknowledged_seq,
   case when m.unread > 0 then (select json_agg(o.seq order by o.seq) from messages o
     where o.todo_id = m.id and o.owed and o.seq > m.acknowledged_seq) end as owed,
   case when m.attempts_total > 1 then (select json_agg(a order by a.seq desc) from (
@@ -45,7 +45,7 @@ export const readClaimed = async (
   limit: number,
   change: Change,
 ): Promise<Taken[]> => {
-  const claimed = await transitionClaim(session, claim, queues, limit, change)
+  const claimed = await transitionClaim(session, claims, queues, limit, change)
   return claimed.map(({ todo, from, extra }) => {
     const view: TodoView = { todo, ...toDocuments(extra, true) }
     const owed = new Set(extra.owed ?? [])

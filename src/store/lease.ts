@@ -169,21 +169,22 @@ export const dueIds = (verb: Verb): string => `select t.id from todos t where ${
   ${inOrder(verb)} limit :limit::int`
 
 /**
- * The claim: up to `:limit` todos of `:queues`, queue by queue as they are named, each in
+ * The claim: up to `limit` todos of `:queues`, queue by queue as they are named, each in
  * (priority, due time, id) order. One probe of todos_claim per queue and priority, made only as
- * long as rows are wanted: the scan stops at the first row that is not due.
+ * long as rows are wanted: the scan stops at the first row that is not due. The limit is a literal:
+ * with a parameter PostgreSQL expects hundreds of rows, and plans anew at every claim.
  */
-export const NEXT = `
+export const next = (limit: number): string => `
   from unnest(:queues::text[]) with ordinality as wanted(queue, place)
     cross join (values (0::smallint), (1::smallint), (2::smallint)) as level(priority)
     cross join lateral (
       select t.* from todos t
       where t.queue = wanted.queue and t.priority = level.priority and ${allows('claim')}
       order by ${FREE_AT}, t.id
-      limit :limit::int for update of t skip locked) as t
+      limit ${limit} for update of t skip locked) as t
   where exists (select from endpoints e where e.id = :endpoint::uuid and e.revoked_at is null
     and (e.expires_at is null or e.expires_at > now()))
-  limit :limit::int`
+  limit ${limit}`
 
 /** Queues among `:queues` with something to claim, and how much of it, up to `:limit` each. */
 export const CLAIMABLE_COUNTS = `

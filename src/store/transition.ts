@@ -15,7 +15,7 @@ import {
   type Statement,
   statement,
 } from './database.ts'
-import { due, dueIds, FREE, NEXT, nextInLine, one, STALLED_LINES } from './lease.ts'
+import { due, dueIds, FREE, next, nextInLine, one, STALLED_LINES } from './lease.ts'
 import { scopeSql, scopeValues } from './scope.ts'
 import { sentence } from './sentence.ts'
 import { type TodoRow, toTodo } from './todo-row.ts'
@@ -66,9 +66,22 @@ const sweepStatements = Object.fromEntries(
   SWEEP_VERBS.map((verb) => [verb, compile(verb, sentence(verb, due(verb)))]),
 ) as Record<SweepVerb, Statement<MovedRow>>
 
-/** The claim, with what the claimant needs to begin read in the same round trip. */
-export const claimStatement = <Extra>(extra: string): Statement<MovedRow & Extra> =>
-  compile<MovedRow & Extra>('claim', sentence('claim', NEXT, extra))
+/** How many todos a claim may ask for at once. Few sizes, so that few statements are kept. */
+const CLAIM_SIZES = [1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 75, 100] as const
+
+export type ClaimStatements<Extra> = ReadonlyMap<number, Statement<MovedRow & Extra>>
+
+/** The claims, with what the claimant needs to begin read in the same round trip. */
+export const claimStatements = <Extra>(extra: string): ClaimStatements<Extra> =>
+  new Map(
+    CLAIM_SIZES.map((size) => [
+      size,
+      compile<MovedRow & Extra>('claim', sentence('claim', next(size), extra)),
+    ]),
+  )
+
+/** The largest claim that asks for no more than `limit`. */
+const sizeOf = (limit: number): number => CLAIM_SIZES.findLast((size) => size <= limit) ?? 1
 
 const toMoved = (row: MovedRow): Moved => ({
   todo: toTodo(row),
@@ -170,15 +183,16 @@ export const readDue = async (
     ({ id }) => id,
   )
 
-/** Claims up to `limit` todos of `queues` with a statement of {@link claimStatement}. */
+/** Claims up to `limit` todos of `queues`, with one of {@link claimStatements}. */
 export const transitionClaim = async <Extra>(
   session: Session,
-  claim: Statement<MovedRow & Extra>,
+  claims: ClaimStatements<Extra>,
   queues: readonly string[],
   limit: number,
   change: Change,
 ): Promise<(Moved & { extra: Extra })[]> => {
-  const rows = await session.run(claim, { ...parameters(change), queues, limit })
+  const claim = claims.get(sizeOf(limit))
+  const rows = claim ? await session.run(claim, { ...parameters(change), queues }) : []
   const moved = rows.map((row) => ({ ...toMoved(row), extra: row as Extra }))
   session.ring(ringsOf('claim', moved))
   return moved

@@ -153,21 +153,25 @@ export const readAnswerSchema = async (
 ): Promise<JsonObject | null> =>
   (await session.run(schemaStatement, { id, seq: question }))[0]?.schema ?? null
 
-const owedStatement: Statement<{ messages: MessageJson[] | null }> = statement(
-  'messages_owed',
-  `select json_agg(${messageJson('m')} order by m.seq) as messages
-  from todos t join messages m on m.todo_id = t.id and m.owed and m.seq > t.acknowledged_seq
-    and m.seq > :after::int
-  where t.id = :id::uuid`,
+const heldStatement: Statement<TodoRow & { owed: MessageJson[] | null }> = statement(
+  'todo_held',
+  `select ${TODO_COLUMNS('t')}, (select json_agg(${messageJson('m')} order by m.seq)
+    from messages m where m.todo_id = t.id and m.owed and m.seq > t.acknowledged_seq
+      and m.seq > :after::int) as owed
+  from todos t where t.id = :id::uuid and ${scopeSql('t')}`,
 )
 
-/** Messages the holder has not acknowledged, after a seq, oldest first. */
-export const readOwed = async (
+/** A todo as its holder looks at it: the row, and what it owes an answer to after a seq. */
+export const readHeld = async (
   session: Session,
   id: string,
   after: number,
-): Promise<StoredMessage[]> =>
-  ((await session.run(owedStatement, { id, after }))[0]?.messages ?? []).map(toStored)
+  scope: Scope,
+): Promise<{ todo: Todo; owed: StoredMessage[] } | null> => {
+  if (!isUuid(id)) return null
+  const [row] = await session.run(heldStatement, { id, after, ...scopeValues(scope) })
+  return row ? { todo: toTodo(row), owed: (row.owed ?? []).map(toStored) } : null
+}
 
 const conversationStatement: Statement<TodoRow> = statement(
   'todos_conversation',

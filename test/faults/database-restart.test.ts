@@ -208,7 +208,17 @@ test('sessions terminated under load are replaced: calls go on or say unavailabl
 })
 
 test('a pool that is full makes the node not ready and its calls unavailable, alive all the while, and it comes back by itself', async () => {
-  const narrow = await startNode(postgres.url, { poolSize: 2, acquireMs: 300, pollMs: 60_000 })
+  // Nothing of the background may come to want one of the two connections.
+  const rarely = { pollMs: 60_000, reapMs: 3_600_000, comeDueMs: 3_600_000, placeMs: 3_600_000 }
+  const narrow = await startNode(postgres.url, { poolSize: 2, acquireMs: 300, ...rarely })
+  await until(
+    async () => {
+      const { values } = await narrow.metrics.sweepSeconds.get()
+      const done = values.filter(({ metricName }) => metricName?.endsWith('_count'))
+      return done.length >= 4
+    },
+    { what: 'the first tick of each worker is over' },
+  )
   const side = a2aClient(narrow.url, 'desk', client.token)
   await side.call('ListTasks', {})
   await withClient(postgres.url, async (other) => {

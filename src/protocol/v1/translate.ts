@@ -166,8 +166,23 @@ const isStatusMessage = (stored: StoredMessage, todo: Todo): boolean =>
 const fromStatus = (state: TaskState, at: Date, message: Message | undefined, ids: TaskIds) =>
   set({ state, message: message && fromMessage(message, ids), timestamp: at.toISOString() })
 
-const statusMessageOf = ({ todo, messages }: TodoView): Message | undefined =>
-  messages.find((stored) => isStatusMessage(stored, todo))?.message
+/** What a task failed with, where nobody put it into words for the client. */
+const failureMessage = (seq: number, code: string, text: string | undefined): Message => ({
+  messageId: `failure-${seq}`,
+  role: 'ROLE_AGENT',
+  parts: [{ text: text ? `${code}: ${text}` : code }],
+})
+
+const statusMessageOf = ({ todo, messages, result }: TodoView): Message | undefined => {
+  const said = messages.find((stored) => isStatusMessage(stored, todo))?.message
+  if (said || todo.state !== 'failed' || !hasEnded(todo)) return said
+  const { error, detail } = result ?? {}
+  return failureMessage(
+    todo.statusSeq,
+    typeof error === 'string' ? error : 'failed',
+    typeof detail === 'string' ? detail : undefined,
+  )
+}
 
 /** The newest `length` messages before the status message, oldest first; all when undefined. */
 const historyOf = ({ todo, messages }: TodoView, length: number | undefined) => {
@@ -243,8 +258,12 @@ export const fromEvent = (event: Event) => {
   const ids = { taskId: event.todoId, contextId: event.contextId }
   switch (FRAMES[event.verb]) {
     case 'status': {
-      const said = event.message?.role === 'ROLE_AGENT' ? event.message : undefined
       const state = taskState(event.to, event.retrying)
+      const error = state === PROJECTION.failed ? event.detail?.error : undefined
+      const said =
+        event.message?.role === 'ROLE_AGENT'
+          ? event.message
+          : error && failureMessage(event.seq, error.code, error.message)
       return { statusUpdate: { ...ids, status: fromStatus(state, event.at, said, ids) } }
     }
     case 'artifact':
