@@ -206,4 +206,3 @@ export const up = async (knex: Knex): Promise<void> => {
       direct boolean not null default false);
   `)
 }
-

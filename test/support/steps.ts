@@ -98,7 +98,7 @@ export const openBoard = (app: Pick<App, 'url'>, query: string, token = ADMIN_TO
 /** What the frames of an A2A stream hold. */
 export const resultsOf = (frames: Frame[]): Answer[] => frames.map(({ json }) => json.result)
 
-export const stateOf = (result: Answer): string | undefined =>
+const stateOf = (result: Answer): string | undefined =>
   (result.task ?? result.statusUpdate)?.status.state
 
 export const statesOf = (frames: Frame[]): string[] =>
