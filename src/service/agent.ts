@@ -114,7 +114,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     return [...queues.slice(start), ...queues.slice(0, start)]
   }
 
-  /** A claimant that hung up while its claim ran will never know of it: hand the work back. */
+  /** A claimant that hung up while its claim ran, or a server that stops: hand the work back. */
   const handOver = async (
     taken: readonly Taken[],
     caller: Caller,
@@ -132,7 +132,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     }
     for (const { view } of taken) {
       const held = { id: view.todo.id, fence: view.todo.fence }
-      await move('release', held, caller, { summary: 'the claimant had hung up' })
+      await move('release', held, caller, { summary: 'nobody was left to hand it to' })
     }
     return []
   }

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { createMetrics, METRICS } from '../../src/base/metrics.ts'
 import { ENDED_STATES, OUTCOMES } from '../../src/domain/lifecycle.ts'
+import { TIMEOUT_ERRORS } from '../../src/domain/policy.ts'
 
 test('every metric is named after its unit: a counter ends in total, a histogram in seconds', () => {
   for (const { name, type } of Object.values(METRICS)) {
@@ -12,7 +13,17 @@ test('every metric is named after its unit: a counter ends in total, a histogram
 
 test('no metric has an id for a label', () => {
   const labels = new Set(Object.values(METRICS).flatMap(({ labels }) => [...labels]))
-  const fixed = ['queue', 'state', 'outcome', 'sweep', 'worker', 'kind', 'surface', 'method']
+  const fixed = [
+    'queue',
+    'state',
+    'outcome',
+    'sweep',
+    'worker',
+    'timeout',
+    'kind',
+    'surface',
+    'method',
+  ]
   expect([...labels].filter((label) => ![...fixed, 'code', 'version'].includes(label))).toEqual([])
 })
 
@@ -30,7 +41,7 @@ test('the counters of a new queue are there at zero from the first scrape', asyn
   const text = await metrics.registry.metrics()
   const zeros = text.split('\n').filter((line) => line.includes('queue="mail"'))
   expect(zeros.filter((line) => !line.endsWith(' 0'))).toEqual([])
-  expect(zeros).toHaveLength(4 + ENDED_STATES.length + OUTCOMES.length)
+  expect(zeros).toHaveLength(4 + ENDED_STATES.length + OUTCOMES.length + TIMEOUT_ERRORS.length)
   expect(zeros).toContain('switchboard_todo_leases_expired_total{queue="mail"} 0')
 })
 
