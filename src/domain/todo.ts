@@ -80,6 +80,8 @@ export interface Todo {
   /** Since when the attempt runs, the time spent in interrupts left out. */
   startedAt: Date | null
   retryOf: string | null
+  /** Since its last sign of progress, when it was read; null for one that is not claimed. */
+  idleSeconds: number | null
 }
 
 /** Limits on the time a todo may take; null is none (system.md section 6). */

@@ -34,6 +34,7 @@ export const aTodo = (given: Partial<Todo> = {}): Todo => ({
   closeAt: null,
   startedAt: null,
   retryOf: null,
+  idleSeconds: null,
   ...given,
 })
 

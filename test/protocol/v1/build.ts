@@ -35,6 +35,7 @@ const todo = (members: Partial<Todo> = {}): Todo => ({
   closeAt: null,
   startedAt: null,
   retryOf: null,
+  idleSeconds: null,
   ...members,
 })
 
