@@ -24,7 +24,7 @@ export interface Worker {
   run(signal: AbortSignal, health: Health): Promise<void>
 }
 
-export interface WorkerState {
+interface WorkerState {
   name: string
   required: boolean
   /** It runs, and is not failing. */
