@@ -208,7 +208,14 @@ test('sessions terminated under load are replaced: calls go on or say unavailabl
 })
 
 test('a pool that is full makes the node not ready and its calls unavailable, alive all the while, and it comes back by itself', async () => {
-  const narrow = await startNode(postgres.url, { poolSize: 2, acquireMs: 300, pollMs: 60_000 })
+  const narrow = await startNode(postgres.url, {
+    poolSize: 2,
+    acquireMs: 300,
+    pollMs: 60_000,
+    // A sweep that comes by would take one of the two connections from the calls below.
+    comeDueMs: 60_000,
+    placeMs: 60_000,
+  })
   const side = a2aClient(narrow.url, 'desk', client.token)
   await side.call('ListTasks', {})
   await withClient(postgres.url, async (other) => {
