@@ -4,6 +4,7 @@
  */
 import { setMaxListeners } from 'node:events'
 import type { Express } from 'express'
+import { drain } from './background/drain.ts'
 import { createSupervisor } from './background/supervisor.ts'
 import { createWorkers } from './background/workers.ts'
 import { createLog, type Log } from './base/log.ts'
@@ -48,17 +49,29 @@ export interface SwitchboardOptions {
   comeDueMs?: number
   placeMs?: number
   poolSize?: number
+  /** How long a call may wait for a database connection, in ms. */
   acquireMs?: number
+  /** How long a statement may run, and how long it may wait for a lock, in ms. */
+  statementMs?: number
+  lockMs?: number
+  /** How often a silent LISTEN connection is asked whether it lives, and what it has to answer. */
+  keepAliveMs?: number
+  answerMs?: number
   /** Milliseconds between the comments of an idle stream. */
   pingMs?: number
   /** The longest a blocking send waits, in ms; then it is answered as things are. */
   maxWaitMs?: number
   bodyLimitBytes?: number
+  /** What stopping may take in all, in ms; most of it is for calls under way. */
+  drainMs?: number
 }
 
 export interface Switchboard {
   start(): Promise<{ url: string }>
-  /** Ends streams and waits, lets calls finish, then closes. Bounded: at most about 10 s. */
+  /**
+   * Not ready from now on: ends streams and waits, lets calls finish, then closes everything.
+   * Takes at most `drainMs`; never rejects.
+   */
   stop(): Promise<void>
   /** A code that opens the board once, within ten minutes. */
   issueBoardCode(): string
@@ -75,7 +88,7 @@ const REAP_MS = 30_000
 const COME_DUE_MS = 1000
 const PLACE_MS = 1000
 const BOARD_CODE_MS = 10 * 60_000
-const WORKERS_STOP_MS = 5000
+const DRAIN_MS = 13_000
 const SSE_RETRY_MS = 2000
 
 const streamObserver = (metrics: Metrics, kind: string) => ({
@@ -103,17 +116,22 @@ const sseRetryMs = async (directory: Directory): Promise<number> => {
 
 /** Everything below HTTP. */
 const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => {
-  const { databaseUrl: connectionString, poolSize, acquireMs } = options
+  const { databaseUrl: connectionString, poolSize, acquireMs, statementMs, lockMs } = options
+  const { keepAliveMs, answerMs } = options
   const pollMs = options.pollMs ?? POLL_MS
   const database: Database = openDatabase({
     connectionString,
     ...(poolSize !== undefined && { poolSize }),
     ...(acquireMs !== undefined && { acquireMs }),
+    ...(statementMs !== undefined && { statementMs }),
+    ...(lockMs !== undefined && { lockMs }),
   })
   const wake = createWake({
     connectionString,
     log,
     onReconnect: () => metrics.listenerReconnects.inc(),
+    ...(keepAliveMs !== undefined && { keepAliveMs }),
+    ...(answerMs !== undefined && { answerMs }),
   })
   database.onRing(wake.ring)
   const directory = createDirectory({ database, wake })
@@ -140,6 +158,7 @@ const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => 
   const sweep = createSweep({ database, directory, batches, lines, revocation, metrics, log })
   const workers = createWorkers({
     sweep,
+    listen: wake.run,
     log,
     metrics,
     onCommitted: (listener) => wake.on('feed', listener),
@@ -198,8 +217,9 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
       wake,
       databaseUrl: options.databaseUrl,
       stopping: stopping.signal,
+      workers: supervisor.workers,
     }),
-    metrics: createGauges({ database, line, metrics }),
+    metrics: createGauges({ database, line, metrics, workers: supervisor.workers }),
     agentTable: AGENT_METHODS,
     operatorTable: OPERATOR_METHODS,
     feeds: board.use(feeds),
@@ -209,6 +229,29 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
     ...(options.maxWaitMs !== undefined && { maxWaitMs: options.maxWaitMs }),
     ...(options.bodyLimitBytes !== undefined && { bodyLimitBytes: options.bodyLimitBytes }),
   })
+
+  /** In this order. Calls under way need the rest, so they get most of the time. */
+  const drained = (): Promise<void> =>
+    drain(
+      [
+        { part: 'calls', owedMs: 0, run: (ms) => listener.stop(ms) },
+        { part: 'workers', owedMs: 2000, run: (ms) => supervisor.stop(ms) },
+        {
+          part: 'waits',
+          owedMs: 0,
+          run: () => {
+            watch.stop()
+            line.stop()
+            lines.stop()
+          },
+        },
+        { part: 'wakes', owedMs: 500, run: () => wake.stop() },
+        { part: 'database', owedMs: 500, run: () => database.close() },
+      ],
+      options.drainMs ?? DRAIN_MS,
+      log,
+    )
+  let stopped: Promise<void> | null = null
 
   return {
     start: async () => {
@@ -222,15 +265,10 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
       log.info({ url: publicUrl() }, 'switchboard is listening')
       return { url }
     },
-    stop: async () => {
-      stopping.abort()
-      await listener.stop()
-      await supervisor.stop(WORKERS_STOP_MS)
-      watch.stop()
-      line.stop()
-      lines.stop()
-      await wake.stop()
-      await database.close()
+    stop: () => {
+      stopping.abort('stopping')
+      stopped ??= drained()
+      return stopped
     },
     issueBoardCode: () => sessions.issueCode({ kind: 'operator' }, BOARD_CODE_MS),
     services,

@@ -14,6 +14,7 @@ export {
   NonRetryable,
 } from './agent-kit/errors.ts'
 export type { AgentLog } from './agent-kit/log.ts'
+export type { ToolOptions } from './agent-kit/tool.ts'
 export {
   type Artifact,
   type ClaimedTodo,

@@ -5,7 +5,13 @@
  */
 import { hostname } from 'node:os'
 import { backoffMs, sleep } from '../base/time.ts'
-import { type Handler, type RunningAttempt, runAttempt, type UnreadPolicy } from './attempt.ts'
+import {
+  type Handler,
+  type RunningAttempt,
+  runAttempt,
+  SETTLE_MS,
+  type UnreadPolicy,
+} from './attempt.ts'
 import { type Connection, connect, retryDelayMs } from './connection.ts'
 import { describe } from './context.ts'
 import { ConnectionError } from './errors.ts'
@@ -15,8 +21,6 @@ import type { ClaimedTodo } from './wire.ts'
 
 const CLAIM_WAIT_MS = 25_000
 const DEFAULT_GRACE_MS = 10_000
-/** How long an aborted handler gets to notice, before its todo is handed back over its head. */
-const SETTLE_MS = 2000
 /** Signals are hints; a server that refuses them is asked again at leisure. */
 const SIGNALS_AGAIN_MS = 30_000
 
@@ -30,6 +34,13 @@ export interface AgentOptions {
   concurrency?: number
   /** 1..86400. Default: the endpoint's. Heartbeats go out every third of it. */
   leaseSeconds?: number
+  /**
+   * The longest a handler may show no progress (say, artifact, progress, a tool's ends), waits for
+   * answers left out. Past it `ctx.signal` fires with reason `silent`, and the todo is failed with
+   * code `silence`, to be tried again. A tool that takes longer needs its `heartbeatMs`. Default:
+   * none.
+   */
+  silenceMs?: number
   /** The label of this agent in attempts and on the board. Default: `hostname:pid`. */
   claimant?: string
   /** Default: `acknowledge`. */
@@ -71,6 +82,7 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
       todo,
       handler,
       leaseSeconds: options.leaseSeconds,
+      silenceMs: options.silenceMs,
       unread: options.unread ?? 'acknowledge',
       log,
     })

@@ -4,6 +4,7 @@
  * for one that is not.
  */
 import { randomUUID } from 'node:crypto'
+import { sleep } from '../base/time.ts'
 import type { Connection } from './connection.ts'
 import { type Context, contextOf, describe, type Outcome } from './context.ts'
 import { AttemptAborted, isRefusal, meansLost } from './errors.ts'
@@ -16,6 +17,8 @@ import { type ClaimedTodo, toMessage } from './wire.ts'
 const COMPLETE_ROUNDS = 10
 /** A wait for an answer outlives a server that is away; this much of an outage, at most. */
 const OUTAGE_MS = 3_600_000
+/** How long an aborted handler gets to notice, before its todo is ended over its head. */
+export const SETTLE_MS = 2000
 
 /**
  * What to do with a message that came while the handler, which listens to none, was finishing:
@@ -31,6 +34,7 @@ export interface AttemptOptions {
   todo: ClaimedTodo
   handler: Handler
   leaseSeconds: number | undefined
+  silenceMs: number | undefined
   unread: UnreadPolicy
   log: AgentLog
 }
@@ -51,12 +55,13 @@ export interface RunningAttempt {
 
 /** Starts the handler on a claimed todo. */
 export const runAttempt = (options: AttemptOptions): RunningAttempt => {
-  const { connection, todo, handler, leaseSeconds, unread, log } = options
+  const { connection, todo, handler, leaseSeconds, silenceMs, unread, log } = options
   const hold: Hold = holdTodo({
     connection,
     id: todo.id,
     fence: todo.fence,
     leaseSeconds,
+    silenceMs,
     onBeat: (beat) => {
       if (beat.unread > 0) inbox.nudge()
     },
@@ -102,17 +107,39 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
     if (aborted instanceof AttemptAborted) {
       log.info({ ...facts, reason: aborted.reason }, 'attempt aborted')
       if (aborted.reason === 'shutdown') await handBack()
+      if (aborted.reason === 'silent') await failSilent()
       return
     }
     log.warn({ ...facts, error: describe(error) }, 'handler failed')
     await ctx.fail(error)
   }
 
+  /** Retryable: another attempt, perhaps another agent, may not hang. */
+  const failSilent = (): Promise<void> =>
+    hold.end('todos.fail', {
+      error: { code: 'silence', message: `No progress for ${silenceMs} ms` },
+      retryable: true,
+    })
+
+  /** A handler that went silent may never notice: then its todo, and its slot, are not its any more. */
+  const overHead = async (): Promise<void> => {
+    await fired(hold.signal)
+    const reason: unknown = hold.signal.reason
+    if (!(reason instanceof AttemptAborted) || reason.reason !== 'silent')
+      return new Promise(() => {})
+    await sleep(SETTLE_MS, left.signal).catch(() => {})
+    if (!left.signal.aborted && hold.endedBy === null) await failSilent()
+  }
+
   const handBack = (): Promise<void> => hold.end('todos.release', { summary: 'agent stopped' })
 
-  const done = run()
+  const left = new AbortController()
+  const done = Promise.race([run(), overHead()])
     .catch((error: unknown) => logEnding(log, facts, error))
-    .finally(() => hold.leave())
+    .finally(() => {
+      left.abort()
+      hold.leave()
+    })
 
   return {
     id: todo.id,
@@ -132,6 +159,12 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
     },
   }
 }
+
+const fired = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
 
 /** Completes, and where messages came in between, sees to them first and completes again. */
 const complete = async (

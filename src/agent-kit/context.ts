@@ -3,10 +3,10 @@
  * a todo that the handler leaves is ended is decided in attempt.ts.
  */
 import { randomUUID } from 'node:crypto'
-import { withTimeout } from '../base/time.ts'
 import { NonRetryable } from './errors.ts'
 import type { Hold } from './hold.ts'
 import type { Inbox, Listener } from './inbox.ts'
+import { runTool, type ToolOptions } from './tool.ts'
 import {
   type Artifact,
   type ClaimedTodo,
@@ -79,11 +79,11 @@ export interface Context {
   onMessage(listener: Listener): void
   /**
    * Runs a tool under a ceiling of its own, whatever the tool does; progress is stamped at both
-   * ends, so that a long tool does not look like silence. Rejects with TimedOut.
+   * ends, and with `heartbeatMs` in between. Rejects with TimedOut. A number is `timeoutMs`.
    */
   tool<Result>(
     name: string,
-    timeoutMs: number,
+    limits: number | ToolOptions,
     run: (signal: AbortSignal) => Promise<Result>,
   ): Promise<Result>
   /** Ends the todo as failed. The handler should return at once; so after the two below. */
@@ -149,12 +149,13 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
     },
     messages: () => inbox.take(),
     onMessage: (listener) => inbox.listen(listener),
-    async tool(name, timeoutMs, run) {
-      await progress(`${name}: started`)
-      const result = await withTimeout(timeoutMs, name, run, hold.signal)
-      await progress(`${name}: finished`)
-      return result
-    },
+    tool: (name, limits, run) =>
+      runTool(
+        { progress, signal: hold.signal },
+        name,
+        typeof limits === 'number' ? { timeoutMs: limits } : limits,
+        run,
+      ),
     async fail(
       error,
       { retryable = !(error instanceof NonRetryable), retryInSeconds, message } = {},

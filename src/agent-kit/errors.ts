@@ -54,8 +54,11 @@ export class NonRetryable extends Error {
   }
 }
 
-/** Why a handler has to stop. Only after `shutdown` is the todo still ours to hand back. */
-export type AbortReason = 'canceled' | 'lease_lost' | 'shutdown'
+/**
+ * Why a handler has to stop. Only after `shutdown` is the todo still ours to hand back, and after
+ * `silent` (nothing showed for too long that the work moves) ours to fail.
+ */
+export type AbortReason = 'canceled' | 'lease_lost' | 'shutdown' | 'silent'
 
 /** The reason of `ctx.signal`, and what every call of `ctx` throws once it has fired. */
 export class AttemptAborted extends Error {

@@ -12,9 +12,13 @@ import {
   AttemptEnded,
   meansLost,
 } from './errors.ts'
+import { watchSilence } from './silence.ts'
 
 /** The shortest default lease an endpoint can have; a beat for it is often enough for any. */
 const SHORTEST_DEFAULT_LEASE_SECONDS = 60
+
+/** What shows that the work moves; the server stamps its progress by the same. */
+const PROGRESS = new Set(['todos.progress', 'todos.say', 'todos.artifact', 'todos.interrupt'])
 
 interface Beat {
   state: string
@@ -29,6 +33,8 @@ export interface HoldOptions {
   fence: string
   /** The lease to ask for; absent: the endpoint's default, which is not known here. */
   leaseSeconds: number | undefined
+  /** Aborts with `silent` after so long without progress; absent: never. */
+  silenceMs: number | undefined
   /** Called with each heartbeat's answer. */
   onBeat: (beat: Beat) => void
 }
@@ -46,7 +52,10 @@ export interface Hold {
    * signal has fired, AttemptEnded once the todo was ended, else as Connection.call.
    */
   verb<Result>(method: string, params: object, options?: CallOptions): Promise<Result>
-  /** The verb after which the todo is no longer held. Works after a `shutdown`, too. */
+  /**
+   * The verb after which the todo is no longer held. Works after a `shutdown`, too; after `silent`
+   * only `todos.fail` does.
+   */
   end<Result>(method: string, params: object): Promise<Result>
   /** Asks the server now whether the todo is still ours. */
   beat(): Promise<void>
@@ -61,7 +70,8 @@ export interface Hold {
   working(): void
 }
 
-export const holdTodo = ({ connection, id, fence, leaseSeconds, onBeat }: HoldOptions): Hold => {
+export const holdTodo = (options: HoldOptions): Hold => {
+  const { connection, id, fence, leaseSeconds, silenceMs, onBeat } = options
   const controller = new AbortController()
   const beating = new AbortController()
   const leaseMs = (leaseSeconds ?? SHORTEST_DEFAULT_LEASE_SECONDS) * 1000
@@ -74,9 +84,13 @@ export const holdTodo = ({ connection, id, fence, leaseSeconds, onBeat }: HoldOp
   let renewedAt = performance.now()
 
   const abort = (reason: AbortReason): void => {
-    if (reason !== 'shutdown') beating.abort()
+    silence.end()
+    // The todo is still ours after these two, until its end is reported.
+    if (reason !== 'shutdown' && reason !== 'silent') beating.abort()
     if (!controller.signal.aborted) controller.abort(new AttemptAborted(reason))
   }
+
+  const silence = watchSilence(silenceMs, () => abort('silent'))
 
   const checkRefusal = (error: unknown): void => {
     // A beat that crosses an ending verb is refused as well; that verb knows better.
@@ -127,6 +141,8 @@ export const holdTodo = ({ connection, id, fence, leaseSeconds, onBeat }: HoldOp
   ): Promise<Result> => {
     controller.signal.throwIfAborted()
     if (endedBy !== null) throw new AttemptEnded(endedBy)
+    const moves = PROGRESS.has(method)
+    if (moves) silence.heard()
     try {
       const signal = options.signal ?? controller.signal
       return await connection.call<Result>(
@@ -138,14 +154,18 @@ export const holdTodo = ({ connection, id, fence, leaseSeconds, onBeat }: HoldOp
       checkRefusal(error)
       controller.signal.throwIfAborted()
       throw error
+    } finally {
+      // A server that is slow to answer is not the handler's silence.
+      if (moves) silence.heard()
     }
   }
 
   const end = async <Result>(method: string, params: object): Promise<Result> => {
     const reason: unknown = controller.signal.reason
-    if (reason instanceof AttemptAborted && reason.reason !== 'shutdown') throw reason
+    if (reason instanceof AttemptAborted && !mayEnd(reason.reason, method)) throw reason
     if (endedBy !== null) throw new AttemptEnded(endedBy)
     endedBy = method
+    silence.end()
     try {
       // The fence makes repeating harmless, and finished work is worth a try for a whole lease.
       const result = await connection.call<Result>(
@@ -179,7 +199,10 @@ export const holdTodo = ({ connection, id, fence, leaseSeconds, onBeat }: HoldOp
     end,
     beat,
     abort,
-    leave: () => beating.abort(),
+    leave: () => {
+      silence.end()
+      beating.abort()
+    },
     hearCanceled() {
       toldCanceled = true
       return beat()
@@ -187,10 +210,15 @@ export const holdTodo = ({ connection, id, fence, leaseSeconds, onBeat }: HoldOp
     waiting(next, holdSeconds) {
       current = next
       wait = { holdSeconds }
+      silence.pause()
     },
     working() {
       wait = null
       renewedAt = performance.now()
+      silence.resume()
     },
   }
 }
+
+const mayEnd = (aborted: AbortReason, method: string): boolean =>
+  aborted === 'shutdown' || (aborted === 'silent' && method === 'todos.fail')

@@ -1,13 +1,19 @@
-/** The workers of a node: how often each sweep runs, and what its failure costs (nothing but time). */
+/**
+ * The workers of a node, in the order they start: how often each sweep runs, and that one which
+ * failed is tried again soon. What follows from failing is decided in failures.ts.
+ */
 import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
-import { every, sleep } from '../base/time.ts'
+import { backoffMs, every, sleep } from '../base/time.ts'
 import { Refusal } from '../domain/errors.ts'
 import type { Sweep } from '../service/sweep.ts'
-import type { Worker } from './supervisor.ts'
+import { REGIMES, type WorkerName } from './failures.ts'
+import type { Health, Worker } from './supervisor.ts'
 
 export interface WorkerParts {
   sweep: Sweep
+  /** Listens until the signal fires; rejects when the connection is lost. */
+  listen: (signal: AbortSignal, onListening: () => void) => Promise<void>
   log: Log
   metrics: Metrics
   /** Calls back when events have been committed that want a place in the feed. Returns an off. */
@@ -21,27 +27,59 @@ export interface WorkerParts {
 /** Commits of a busy moment are placed together: a busy feed costs 200 statements a second. */
 const GATHER_MS = 5
 
+/** A sweep that failed is tried again within seconds, however long its interval. */
+const SOON = { initialMs: 250, maxMs: 3000 }
+
 export const createWorkers = (parts: WorkerParts): Worker[] => {
-  const reap = guarded('reap', parts.sweep.reap, parts)
-  const comeDue = guarded('come_due', parts.sweep.comeDue, parts)
-  const timeOut = guarded('timeout', parts.sweep.timeOut, parts)
-  const place = guarded('place', parts.sweep.place, parts)
-  const onError = (error: unknown): void => {
-    throw error
-  }
+  const { sweep, reapMs, comeDueMs } = parts
+  const worker = (name: WorkerName, run: Worker['run']): Worker => ({
+    name,
+    regime: REGIMES[name],
+    run,
+  })
+  const ticking = (name: WorkerName, label: string, ms: number, work: () => Promise<unknown>) =>
+    worker(name, (signal, health) => sweeping(guarded(label, work, parts, health), ms, signal))
   return [
-    { name: 'reaper', run: (signal) => every(parts.reapMs, reap, signal, { onError }) },
-    { name: 'bell', run: (signal) => every(parts.comeDueMs, comeDue, signal, { onError }) },
-    { name: 'alarm', run: (signal) => every(parts.comeDueMs, timeOut, signal, { onError }) },
-    { name: 'placer', run: (signal) => placing(place, parts, signal) },
+    worker('listener', (signal, health) => parts.listen(signal, health.ok)),
+    ticking('reaper', 'reap', reapMs, sweep.reap),
+    ticking('bell', 'come_due', comeDueMs, sweep.comeDue),
+    ticking('alarm', 'timeout', comeDueMs, sweep.timeOut),
+    worker('placer', (signal, health) =>
+      placing(guarded('place', sweep.place, parts, health), parts, signal),
+    ),
   ]
 }
 
+/** Sweeps at every interval, and sooner after a failure. */
+const sweeping = (
+  sweep: () => Promise<unknown>,
+  intervalMs: number,
+  signal: AbortSignal,
+): Promise<void> => {
+  let failures = 0
+  const tick = async () => {
+    failures = (await sweep()) === undefined ? failures + 1 : 0
+    const soon = failures > 0 ? backoffMs(failures, SOON) : intervalMs
+    return { againInMs: Math.min(intervalMs, soon) }
+  }
+  return every(intervalMs, tick, signal, { onError })
+}
+
+/** For the supervisor: a sweep has dealt with its own errors. */
+const onError = (error: unknown): void => {
+  throw error
+}
+
 /**
- * A sweep, timed. One that fails is tried again at its next tick; while the database is away it is
- * logged once, not at every tick.
+ * A sweep, timed; undefined where it failed. While the database is away that is logged once, not at
+ * every try.
  */
-const guarded = <T>(name: string, sweep: () => Promise<T>, { log, metrics }: WorkerParts) => {
+const guarded = <T>(
+  name: string,
+  sweep: () => Promise<T>,
+  { log, metrics }: WorkerParts,
+  health: Health,
+) => {
   let away = false
   metrics.sweepFailures.inc({ sweep: name }, 0)
   return async (): Promise<T | undefined> => {
@@ -49,9 +87,11 @@ const guarded = <T>(name: string, sweep: () => Promise<T>, { log, metrics }: Wor
     try {
       const result = await sweep()
       away = false
+      health.ok()
       return result
     } catch (error) {
       metrics.sweepFailures.inc({ sweep: name })
+      health.failed()
       const unavailable = error instanceof Refusal && error.kind === 'unavailable'
       if (!away || !unavailable) log.error({ sweep: name, err: error }, 'a sweep failed')
       away = unavailable

@@ -128,11 +128,23 @@ export const METRICS = {
     help: 'How long the oldest claimable todo has been waiting',
     labels: ['queue'],
   },
+  queueOldestIdleSeconds: {
+    type: 'gauge',
+    name: 'switchboard_queue_oldest_idle_seconds',
+    help: 'The longest that a claimed todo has now gone without a sign of progress',
+    labels: ['queue'],
+  },
   interruptOldestSeconds: {
     type: 'gauge',
     name: 'switchboard_interrupt_oldest_seconds',
     help: 'How long the oldest interrupt has been waiting for its answer',
     labels: ['queue'],
+  },
+  workerUp: {
+    type: 'gauge',
+    name: 'switchboard_worker_up',
+    help: 'Whether a worker of the background runs and is not failing',
+    labels: ['worker'],
   },
   streamsOpen: {
     type: 'gauge',

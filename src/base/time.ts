@@ -29,7 +29,8 @@ export interface Repeat {
 /**
  * Ticks one after another until the signal fires; the promise then resolves, once the tick under
  * way has ended. The interval lies between a tick's end and the next one's start. A tick that
- * returns true has more to do: the next follows at once.
+ * returns true has more to do: the next follows at once. One that returns `againInMs` wants the
+ * next after so long.
  */
 export const every = async (
   intervalMs: number,
@@ -44,12 +45,17 @@ export const every = async (
     if (signal.aborted) return
     pauseMs = intervalMs
     try {
-      if ((await tick(signal)) === true) pauseMs = 0
+      const wanted = await tick(signal)
+      if (wanted === true) pauseMs = 0
+      else if (isAgain(wanted)) pauseMs = wanted.againInMs
     } catch (error) {
       onError(error)
     }
   }
 }
+
+const isAgain = (wanted: unknown): wanted is { againInMs: number } =>
+  typeof wanted === 'object' && wanted !== null && 'againInMs' in wanted
 
 export interface Spacing {
   initialMs: number

@@ -14,7 +14,7 @@ export interface Life {
 
 const SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const
 /** What a part that does not end by itself gets, after all was stopped. */
-const LINGER_MS = 2000
+export const LINGER_MS = 2000
 
 /** Resolves after a signal, with everything stopped. Rejects with what a step threw. */
 export const liveUntilSignal = async (start: (life: Life) => Promise<void>): Promise<void> => {

@@ -8,7 +8,8 @@ import type { Config } from '../config.ts'
 import { DataDirInUse, lockDataDir, startEmbedded } from '../embedded.ts'
 import { migrate } from '../store/migrate.ts'
 import { CliError, EXIT } from './exit.ts'
-import type { Life } from './life.ts'
+import { LINGER_MS, type Life } from './life.ts'
+import type { DrainOption } from './program.ts'
 
 /** Of this process alone, until it ends. Throws CliError (in use). */
 export const holdDataDir = async (life: Life, { dataDir }: Config): Promise<void> => {
@@ -44,13 +45,22 @@ const startOwn = async (life: Life, { dataDir }: Config): Promise<string> => {
   return embedded.url
 }
 
-/** A server that listens, and its address. Throws CliError (port in use). */
+/**
+ * A server that listens, and its address. `drainSeconds` is what stopping may take until the
+ * process is gone. Throws CliError (port in use).
+ */
 export const startServer = async (
   life: Life,
   config: Config,
   databaseUrl: string,
+  { drainSeconds }: DrainOption,
 ): Promise<{ server: Switchboard; url: string }> => {
-  const server = createSwitchboard({ config, databaseUrl, log: createLog(config.logLevel) })
+  const server = createSwitchboard({
+    config,
+    databaseUrl,
+    log: createLog(config.logLevel),
+    drainMs: drainSeconds * 1000 - LINGER_MS,
+  })
   const { url } = await life.step(
     () => listen(server, config),
     () => server.stop(),

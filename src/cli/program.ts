@@ -56,6 +56,19 @@ export const wholeNumber =
     throw new InvalidArgumentError(`It must be a whole number from ${min} to ${max}.`)
   }
 
+export interface DrainOption {
+  drainSeconds: number
+}
+
+/** Adds the option of a command that serves. */
+export const drainOption = (command: Command): Command =>
+  command.option(
+    '--drain-seconds <n>',
+    'how long calls under way may keep it from ending after a signal',
+    wholeNumber(3, 3600),
+    15,
+  )
+
 /** Gathers an option that may be given more than once, or with commas. */
 export const list = (text: string, before: string[] | undefined): string[] => [
   ...(before ?? []),

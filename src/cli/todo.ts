@@ -5,6 +5,7 @@
 import { textOf } from '../agent-kit/wire.ts'
 import type { Client } from './client.ts'
 import { CliError, EXIT } from './exit.ts'
+import { span } from './output.ts'
 
 export interface Part {
   text?: string
@@ -40,6 +41,8 @@ export interface Todo {
   dueAt: string | null
   nextRetryAt: string | null
   progressAt: string | null
+  /** Of a claimed one: how long it has shown no progress, by the server's clock. */
+  idleSeconds: number | null
   unread: number
   createdAt: string
   updatedAt: string
@@ -98,6 +101,13 @@ export const hasEnded = (todo: Todo): boolean => todo.finishedAt !== null
 
 /** True while a question of the agent is open. */
 export const asks = (todo: Todo): boolean => todo.interruptedAt !== null
+
+/** Shorter silences are what work looks like. */
+const IDLE_SHOWN_SECONDS = 30
+
+/** `idle 2m 5s` of a claimed one that has been silent for a while, else nothing. */
+export const idleText = ({ idleSeconds }: Pick<Todo, 'idleSeconds'>): string =>
+  (idleSeconds ?? 0) > IDLE_SHOWN_SECONDS ? `idle ${span((idleSeconds ?? 0) * 1000)}` : ''
 
 /** The agent's newest words: its question, or its last message. */
 export const lastWords = (todo: Todo): string => {

@@ -86,6 +86,8 @@ export interface Todo {
   /** When the open question was answered, where the line was busy then. */
   answeredAt: Date | null
   retryOf: string | null
+  /** Since its last sign of progress, when it was read; null for one that is not claimed. */
+  idleSeconds: number | null
 }
 
 /** Limits on the time a todo may take; null is none (system.md section 6). */

@@ -119,6 +119,7 @@ export const createFeeds = (parts: FeedParts): Router => {
 
   const serve = (kind: Kind) => async (req: Request, res: Response) => {
     const reach = kind.reach(await kind.auth(req), req)
+    if (stopping?.aborted) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
     const after = readAfter(req)
     const retryMs = await parts.sseRetryMs()
     if (open >= MAX_STREAMS) throw new Refusal('unavailable')

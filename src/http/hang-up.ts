@@ -8,6 +8,10 @@ import type { ServerResponse } from 'node:http'
 /** Why the signal of a call fired. */
 type Gone = 'hung_up' | 'stopping'
 
+/** True once the server stops: the client is still there, and may be told to come again. */
+export const isStopping = (signal: AbortSignal): boolean =>
+  signal.aborted && signal.reason === ('stopping' satisfies Gone)
+
 /**
  * A signal that fires with reason `hung_up` when the response closes unfinished and with
  * `stopping` when `stopping` fires.

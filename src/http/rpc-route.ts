@@ -4,6 +4,7 @@
  * ends its own waiting and nothing else.
  */
 import type { Request, RequestHandler, Response } from 'express'
+import { Refusal } from '../domain/errors.ts'
 import type { Caller } from '../domain/scope.ts'
 import type { Call } from '../protocol/method.ts'
 import type { Rpc, RpcAnswer, RpcCall } from '../rpc/server.ts'
@@ -70,6 +71,8 @@ export const rpcRoute = <C extends Call>(parts: RpcRouteParts<C>): RequestHandle
     const requestId = requestIdOf(res)
     try {
       const caller: Caller = await auth(req)
+      // Another node, or this one after its restart, serves what has not begun.
+      if (stopping?.aborted) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
       const text = await readText(req, body)
       const facts = { caller, signal, lastEventId: lastEventId(req), requestId }
       return await rpc.answer({ text, requestId, ...open(req, facts) })

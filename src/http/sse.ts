@@ -2,10 +2,12 @@
  * The only writer of event streams (text/event-stream). It pulls: the next frame is asked for
  * after the last one was drained, so a slow reader costs one frame of memory. A reader that does
  * not drain in time is cut off, and a peer that says nothing is kept awake, or found dead, by
- * comment lines. What the frames say is the caller's business.
+ * comment lines. A server that stops tells every reader when to come again: after the frame it had
+ * last, at a moment of its own. What the frames say is the caller's business.
  */
 import type { ServerResponse } from 'node:http'
 import { TooSlow } from '../service/contract.ts'
+import { isStopping } from './hang-up.ts'
 
 /** One event. `data` is written as JSON on one line; a frame without it carries only its id. */
 export interface Frame {
@@ -41,6 +43,8 @@ export interface StreamOptions {
 const PING_MS = 15_000
 const DRAIN_MS = 30_000
 const PING = ': ping\n\n'
+/** About when a reader comes again after a server stopped, where its stream has no delay. */
+const PARTING_RETRY_MS = 1000
 
 const HEADERS = {
   'Content-Type': 'text/event-stream; charset=utf-8',
@@ -188,6 +192,11 @@ export const writeStream = async (
   const outcome = await run().catch(failure)
   clearInterval(ping)
   pull.giveUp()
+  if (isStopping(options.signal) && !res.closed) {
+    // Spread out: all of its readers are told in the same moment.
+    const retry = Math.round((options.retryMs ?? PARTING_RETRY_MS) * (0.5 + Math.random()))
+    pen.write(encodeFrame({ retry }))
+  }
   if (pen.isStalled()) return 'stalled'
   if (res.closed) return 'hung_up'
   finish(res, drainMs)

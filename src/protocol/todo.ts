@@ -63,6 +63,7 @@ const fromRow = (todo: Todo) => ({
   statusAt: fromTime(todo.statusAt),
   deadlines: fromDeadlines(todo),
   retryOf: todo.retryOf,
+  idleSeconds: todo.idleSeconds === null ? null : Math.floor(todo.idleSeconds),
 })
 
 /** A todo with its documents. `artifacts` is absent where they were not read, as in lists. */

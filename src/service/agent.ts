@@ -130,7 +130,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     return [...queues.slice(start), ...queues.slice(0, start)]
   }
 
-  /** A claimant that hung up while its claim ran will never know of it: hand the work back. */
+  /** A claimant that hung up while its claim ran, or a server that stops: hand the work back. */
   const handOver = async (
     taken: readonly Taken[],
     caller: Caller,
@@ -146,7 +146,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     if (!signal.aborted) return taken.map(claimedOf)
     for (const { view } of taken) {
       const held = { id: view.todo.id, fence: view.todo.fence }
-      const change = { summary: 'the claimant had hung up' }
+      const change = { summary: 'nobody was left to hand it to' }
       count(await move('release', held, caller, change), 'released')
     }
     return []

@@ -9,6 +9,8 @@ export interface GaugesParts {
   database: Database
   line: Line
   metrics: Metrics
+  /** How the background fares. */
+  workers: () => readonly { name: string; up: boolean }[]
 }
 
 const LIVE: readonly State[] = STATE_NAMES.filter(
@@ -16,28 +18,34 @@ const LIVE: readonly State[] = STATE_NAMES.filter(
 )
 
 /** What /metrics prints. While the database is away the counters are still there. */
-export const createGauges = ({ database, line, metrics }: GaugesParts) => {
+export const createGauges = ({ database, line, metrics, workers }: GaugesParts) => {
   const refresh = async (): Promise<void> => {
     const { total, idle, waiting } = database.counts()
     metrics.poolConnections.set({ state: 'busy' }, total - idle)
     metrics.poolConnections.set({ state: 'idle' }, idle)
     metrics.poolWaiting.set(waiting)
     metrics.waitingClaims.set(line.waiting())
+    for (const { name, up } of workers()) metrics.workerUp.set({ worker: name }, up ? 1 : 0)
     const [queues, counts] = await Promise.all([readQueues(database), readGauges(database)])
     metrics.queueTodos.reset()
     metrics.queueOldestPendingSeconds.reset()
+    metrics.queueOldestIdleSeconds.reset()
     metrics.interruptOldestSeconds.reset()
     for (const { name: queue } of queues) {
       // It may have been made on another node.
       metrics.seedQueue(queue)
       for (const state of LIVE) metrics.queueTodos.set({ queue, state }, 0)
       metrics.queueOldestPendingSeconds.set({ queue }, 0)
+      metrics.queueOldestIdleSeconds.set({ queue }, 0)
       metrics.interruptOldestSeconds.set({ queue }, 0)
     }
     const oldestInterrupt = new Map<string, number>()
-    for (const { queue, state, count, oldest_seconds } of counts) {
+    for (const { queue, state, count, oldest_seconds, idle_seconds } of counts) {
       metrics.queueTodos.set({ queue, state }, count)
       const oldest = Math.max(0, oldest_seconds ?? 0)
+      if (idle_seconds !== null) {
+        metrics.queueOldestIdleSeconds.set({ queue }, Math.max(0, idle_seconds))
+      }
       if (state === 'pending') metrics.queueOldestPendingSeconds.set({ queue }, oldest)
       if ((INTERRUPT_STATES as readonly string[]).includes(state)) {
         oldestInterrupt.set(queue, Math.max(oldest, oldestInterrupt.get(queue) ?? 0))

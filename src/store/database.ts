@@ -50,7 +50,8 @@ export interface Database extends Session {
   /** May run `work` again after a serialization failure or deadlock: nothing but SQL inside. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T>
   onRing(listener: (rings: readonly Ring[]) => void): void
-  counts(): { total: number; idle: number; waiting: number }
+  /** Connections: open, idle, asked for in vain so far, and how many there may be. */
+  counts(): { total: number; idle: number; waiting: number; size: number }
   close(): Promise<void>
 }
 
@@ -78,9 +79,15 @@ const isAway = (error: unknown): boolean => {
   // pg has no codes for these: its pool's acquire timeout and its ends of connection.
   return (
     error instanceof Error &&
-    /timeout exceeded|[Cc]onnection (terminated|ended)|not queryable/.test(error.message)
+    /timeout exceeded|read timeout|[Cc]onnection (terminated|ended)|not queryable/.test(
+      error.message,
+    )
   )
 }
+
+/** The server has not answered, not even that the statement took too long. */
+const isLost = (error: unknown): error is Error =>
+  error instanceof Error && error.message === 'Query read timeout'
 
 const again = (error: unknown): boolean =>
   error instanceof pg.DatabaseError && RUN_AGAIN.has(error.code ?? '')
@@ -120,15 +127,24 @@ export interface DatabaseOptions {
   /** How long a caller may wait for a connection, in ms. */
   acquireMs?: number
   statementMs?: number
+  /** How long a statement may wait for a lock. */
+  lockMs?: number
 }
 
+/** What a statement gets beyond its own limit before its connection counts as lost. */
+const LOST_AFTER_MS = 5000
+
 export const openDatabase = (options: DatabaseOptions): Database => {
+  const statementMs = options.statementMs ?? 30_000
   const pool = new pg.Pool({
     connectionString: options.connectionString,
     application_name: 'switchboard',
     max: options.poolSize ?? 16,
     connectionTimeoutMillis: options.acquireMs ?? 5000,
-    statement_timeout: options.statementMs ?? 30_000,
+    statement_timeout: statementMs,
+    lock_timeout: options.lockMs ?? 10_000,
+    // The limits above are kept by the server. A server that went away without a word keeps none.
+    query_timeout: statementMs + LOST_AFTER_MS,
     idle_in_transaction_session_timeout: 10_000,
     keepAlive: true,
     // Plans are kept by each connection, and one made while a table was still small would go on
@@ -177,9 +193,13 @@ export const openDatabase = (options: DatabaseOptions): Database => {
         await client.query('commit')
         return value
       } catch (error) {
-        await client.query('rollback').catch((failed: Error) => {
-          broken = failed
-        })
+        // Nothing is said any more on a connection that gave no answer: it is thrown away.
+        if (isLost(error)) broken = error
+        else {
+          await client.query('rollback').catch((failed: Error) => {
+            broken = failed
+          })
+        }
         throw error
       } finally {
         client.removeListener('error', onError)
@@ -198,7 +218,12 @@ export const openDatabase = (options: DatabaseOptions): Database => {
     onRing: (listen) => {
       listener = listen
     },
-    counts: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
+    counts: () => ({
+      total: pool.totalCount,
+      idle: pool.idleCount,
+      waiting: pool.waitingCount,
+      size: pool.options.max,
+    }),
     close: () => pool.end(),
   }
 }

@@ -73,11 +73,19 @@ const compare = async (client: pg.Client): Promise<{ applied: string[]; missing:
   return { applied, missing: known.filter((name) => !applied.includes(name)) }
 }
 
+/** A look at what is there takes no longer; applying a migration may. */
+const ANSWER_MS = 5000
+
 const withClient = async <T>(
   connectionString: string,
   use: (client: pg.Client) => Promise<T>,
+  limits: Pick<pg.ClientConfig, 'connectionTimeoutMillis' | 'query_timeout'> = {},
 ): Promise<T> => {
-  const client = new pg.Client({ connectionString, application_name: 'switchboard migrate' })
+  const client = new pg.Client({
+    connectionString,
+    application_name: 'switchboard migrate',
+    ...limits,
+  })
   client.on('error', () => {})
   await client.connect()
   try {
@@ -106,4 +114,7 @@ export const migrate = async (connectionString: string): Promise<{ applied: stri
 
 /** Names of migrations this code has and the database has not. Throws SchemaTooNew. */
 export const pendingMigrations = async (connectionString: string): Promise<string[]> =>
-  withClient(connectionString, async (client) => (await compare(client)).missing)
+  withClient(connectionString, async (client) => (await compare(client)).missing, {
+    connectionTimeoutMillis: ANSWER_MS,
+    query_timeout: ANSWER_MS,
+  })

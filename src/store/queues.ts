@@ -72,24 +72,27 @@ export const removeQueue = (database: Database, name: string): Promise<void> =>
 
 /* ------------------------------------------------------------------- gauges */
 
-const gauges: Statement<{
+interface GaugeRow {
   queue: string
   state: string
   count: number
   oldest_seconds: number | null
-}> = statement(
+  /** Of claimed todos only. */
+  idle_seconds: number | null
+}
+
+const gauges: Statement<GaugeRow> = statement(
   'queue_gauges',
   `select queue, state, count(*)::int as count,
-      extract(epoch from now() - min(case when due_at <= now() then due_at end))::float8 as oldest_seconds
+      extract(epoch from now() - min(case when due_at <= now() then due_at end))::float8 as oldest_seconds,
+      extract(epoch from now() - min(case when state = 'claimed' then progress_at end))::float8 as idle_seconds
     from todos where state in ('pending', 'claimed') or (state = 'failed' and next_retry_at is not null)
     group by queue, state
     union all
-    select queue, state, count(*)::int, extract(epoch from now() - min(interrupted_at))::float8
+    select queue, state, count(*)::int, extract(epoch from now() - min(interrupted_at))::float8,
+      null
     from todos where state in ('input-required', 'auth-required') group by queue, state`,
 )
 
-/** Live todos by queue and state; the age of the oldest that waits for a claim or an answer. */
-export const readGauges = (
-  session: Session,
-): Promise<{ queue: string; state: string; count: number; oldest_seconds: number | null }[]> =>
-  session.run(gauges, {})
+/** Live todos by queue and state; how long the one that waits longest has waited, or was silent. */
+export const readGauges = (session: Session): Promise<GaugeRow[]> => session.run(gauges, {})

@@ -37,9 +37,11 @@ export interface TodoRow {
   front: boolean
   answered_at: Date | null
   retry_of: string | null
+  /** Computed, by the clock that stamped the progress. */
+  idle_seconds: number | null
 }
 
-const COLUMNS: readonly (keyof TodoRow)[] = [
+const COLUMNS: readonly Exclude<keyof TodoRow, 'idle_seconds'>[] = [
   'id',
   'queue',
   'context_id',
@@ -76,8 +78,12 @@ const COLUMNS: readonly (keyof TodoRow)[] = [
   'retry_of',
 ]
 
+/** A question that waits for its answer is not idle: the holder cannot move it. */
+const idleSeconds = (alias: string): string => `case when ${alias}.state = 'claimed'
+  then greatest(0, extract(epoch from now() - ${alias}.progress_at))::float8 end as idle_seconds`
+
 export const TODO_COLUMNS = (alias: string): string =>
-  COLUMNS.map((column) => `${alias}.${column}`).join(', ')
+  [...COLUMNS.map((column) => `${alias}.${column}`), idleSeconds(alias)].join(', ')
 
 export const toTodo = (row: TodoRow): Todo => ({
   id: row.id,
@@ -116,4 +122,5 @@ export const toTodo = (row: TodoRow): Todo => ({
   front: row.front,
   answeredAt: row.answered_at,
   retryOf: row.retry_of,
+  idleSeconds: row.idle_seconds,
 })

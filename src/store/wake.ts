@@ -9,6 +9,7 @@ import { randomUUID } from 'node:crypto'
 import { EventEmitter } from 'node:events'
 import pg from 'pg'
 import type { Log } from '../base/log.ts'
+import { withTimeout } from '../base/time.ts'
 import type { Ring } from './database.ts'
 
 const CHANNEL = 'switchboard'
@@ -19,13 +20,19 @@ const PAYLOAD_BYTES = 7000
 const TOPICS_AT_MOST = 2000
 const KEEP_ALIVE_MS = 10_000
 const ANSWER_MS = 5000
-const RECONNECT_MS = 250
 
 /** Heard by every listener: what was missed is unknown. */
 const ALL = '*'
 
 export interface Wake {
+  /** Makes the first connection. Rejects where the database cannot be reached. */
   start(): Promise<void>
+  /**
+   * Listens until the signal fires. Rejects once the connection is lost, or cannot be made anew:
+   * whoever supervises it calls again. `onListening` is told when it listens.
+   */
+  run(signal: AbortSignal, onListening?: () => void): Promise<void>
+  /** Sends what was rung and closes the connection. */
   stop(): Promise<void>
   ring(rings: readonly Ring[]): void
   /**
@@ -44,9 +51,15 @@ export interface WakeOptions {
   connectionString: string
   log: Log
   onReconnect?: () => void
+  /** How often a connection that says nothing is asked whether it is still there. */
+  keepAliveMs?: number
+  /** How long it may take to answer. */
+  answerMs?: number
 }
 
-export const createWake = ({ connectionString, log, onReconnect }: WakeOptions): Wake => {
+export const createWake = (options: WakeOptions): Wake => {
+  const { connectionString, log, onReconnect } = options
+  const { keepAliveMs = KEEP_ALIVE_MS, answerMs = ANSWER_MS } = options
   const self = randomUUID().slice(0, 8)
   const emitter = new EventEmitter()
   emitter.setMaxListeners(0)
@@ -58,8 +71,8 @@ export const createWake = ({ connectionString, log, onReconnect }: WakeOptions):
   let sentAt = 0
   let sending = false
   let asked: Promise<unknown> = Promise.resolve()
-  let keepAlive: NodeJS.Timeout | null = null
-  let reconnecting: Promise<void> | null = null
+  /** Told when the connection there is now is lost. */
+  let onLose: () => void = () => {}
 
   const hear = (topic: string, count: number): void => {
     emitter.emit(topic, count)
@@ -126,27 +139,44 @@ export const createWake = ({ connectionString, log, onReconnect }: WakeOptions):
     timer = setTimeout(() => void send(), quiet >= GATHER_MS ? 0 : GATHER_MS - quiet)
   }
 
-  const connect = async (): Promise<void> => {
+  const lose = (lost: pg.Client): void => {
+    if (client !== lost) return
+    client = null
+    lost.end().catch(() => {})
+    onLose()
+  }
+
+  const connect = async (): Promise<pg.Client> => {
     const fresh = new pg.Client({
       connectionString,
       application_name: 'switchboard wake',
-      connectionTimeoutMillis: ANSWER_MS,
-      query_timeout: ANSWER_MS,
+      connectionTimeoutMillis: answerMs,
+      query_timeout: answerMs,
       keepAlive: true,
     })
-    const lose = (): void => {
-      if (client !== fresh) return
-      client = null
-      fresh.end().catch(() => {})
-      if (!stopping) reconnect()
-    }
-    fresh.on('error', lose)
-    fresh.on('end', lose)
+    fresh.on('error', () => lose(fresh))
+    fresh.on('end', () => lose(fresh))
     fresh.on('notification', ({ payload }) => receive(payload ?? ''))
-    await fresh.connect()
-    await fresh.query(`listen ${CHANNEL}`)
+    try {
+      await fresh.connect()
+      await fresh.query(`listen ${CHANNEL}`)
+    } catch (error) {
+      fresh.end().catch(() => {})
+      throw error
+    }
     asked = Promise.resolve()
     client = fresh
+    return fresh
+  }
+
+  /** What was rung here or elsewhere without a connection went nowhere: everybody looks at all. */
+  const reconnect = async (signal: AbortSignal): Promise<void> => {
+    const fresh = await connect()
+    if (signal.aborted) return lose(fresh)
+    onReconnect?.()
+    log.info('the listening connection is back')
+    hearLost()
+    ring([{ topic: ALL, count: 1 }])
   }
 
   /** A connection can die without a word; asking is the only way to notice. */
@@ -156,31 +186,26 @@ export const createWake = ({ connectionString, log, onReconnect }: WakeOptions):
     ask(checked, 'select 1').catch(() => {
       if (client !== checked) return
       log.warn('the listening connection stopped answering')
-      client = null
-      checked.end().catch(() => {})
-      if (!stopping) reconnect()
+      lose(checked)
     })
   }
 
-  const reconnect = (): void => {
-    reconnecting ??= (async () => {
-      log.warn('the listening connection was lost: polling until it is back')
-      while (!stopping) {
-        try {
-          await connect()
-          onReconnect?.()
-          log.info('the listening connection is back')
-          hearLost()
-          // What was rung here meanwhile went nowhere: the others look at everything, too.
-          ring([{ topic: ALL, count: 1 }])
-          break
-        } catch {
-          await new Promise((resolve) => setTimeout(resolve, RECONNECT_MS * (1 + Math.random())))
-        }
+  /** Resolves when the signal fires, rejects when the connection is lost before. */
+  const untilLost = (signal: AbortSignal): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const keepAlive = setInterval(check, keepAliveMs)
+      const end = (settle: () => void) => (): void => {
+        clearInterval(keepAlive)
+        signal.removeEventListener('abort', stop)
+        onLose = () => {}
+        settle()
       }
-      reconnecting = null
-    })()
-  }
+      const stop = end(resolve)
+      onLose = end(() => reject(new Error('the listening connection was lost: polling meanwhile')))
+      signal.addEventListener('abort', stop, { once: true })
+      if (signal.aborted) stop()
+      else if (!client) onLose()
+    })
 
   const ring = (rings: readonly Ring[]): void => {
     for (const { topic, count } of rings) {
@@ -193,18 +218,20 @@ export const createWake = ({ connectionString, log, onReconnect }: WakeOptions):
   return {
     start: async () => {
       await connect()
-      keepAlive = setInterval(check, KEEP_ALIVE_MS)
-      keepAlive.unref()
+    },
+    run: async (signal, onListening) => {
+      if (!client) await reconnect(signal)
+      if (client) onListening?.()
+      await untilLost(signal)
     },
     stop: async () => {
       stopping = true
-      if (keepAlive) clearInterval(keepAlive)
       if (timer) clearTimeout(timer)
       await send()
       const last = client
       client = null
-      await last?.end().catch(() => {})
-      await reconnecting
+      // A peer that is gone does not answer the farewell.
+      if (last) await withTimeout(answerMs, 'closing', () => last.end()).catch(() => {})
     },
     ring,
     on: (topic, listener) => {

@@ -403,14 +403,3 @@ test('a todo whose claim answer was cut off by the stop is looked for and handed
   await agent.stop()
   expect(server.paramsOf('todos.release').map(({ id }) => id)).toEqual(['stray'])
 })
-
-test('a tool that takes too long rejects, with progress at its start', async () => {
-  const { server } = await run([claimed()], (ctx) =>
-    ctx.tool('oven', 50, () => new Promise<void>(() => {})),
-  )
-  await until(() => made(server, 'todos.fail'))
-  expect(server.paramsOf('todos.progress')[0]).toMatchObject({ note: 'oven: started' })
-  expect(server.paramsOf('todos.fail')[0]).toMatchObject({
-    error: { message: 'oven took longer than 50 ms' },
-  })
-})

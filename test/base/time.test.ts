@@ -44,6 +44,19 @@ describe('every', () => {
     expect(running).toBe(0)
   })
 
+  test('a tick that asks for the next one sooner gets it', async () => {
+    const stop = new AbortController()
+    let ticks = 0
+    const tick = async () => {
+      ticks += 1
+      return ticks < 3 ? { againInMs: 1 } : undefined
+    }
+    const ended = every(60_000, tick, stop.signal, { onError: () => {} })
+    await until(() => ticks === 3)
+    stop.abort()
+    await ended
+  })
+
   test('the first tick comes at once, or after one interval where asked for', async () => {
     const stop = new AbortController()
     let now = 0

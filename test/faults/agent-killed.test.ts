@@ -17,14 +17,19 @@ const colleague = agentClient(app.url, (await app.vend(['work'], ['desk'])).toke
 const children: ChildProcess[] = []
 afterAll(() => Promise.all(children.map(killed)))
 
-/** Comes back once the child works on a todo. */
-const startAgent = async (): Promise<{ child: ChildProcess; id: string }> => {
+const spawnAgent = (...options: string[]): ChildProcess => {
   const child = spawn(
     process.execPath,
-    ['--import', 'tsx', 'test/support/agent-child.ts', app.url, agent.token],
+    ['--import', 'tsx', 'test/support/agent-child.ts', app.url, agent.token, ...options],
     { cwd: ROOT, stdio: ['ignore', 'pipe', 'inherit'] },
   )
   children.push(child)
+  return child
+}
+
+/** Comes back once the child works on a todo. */
+const startAgent = async (): Promise<{ child: ChildProcess; id: string }> => {
+  const child = spawnAgent()
   const [line] = await once(createInterface({ input: child.stdout! }), 'line')
   return { child, id: JSON.parse(line).id }
 }
@@ -67,4 +72,35 @@ test('where nobody claims, the reaper takes it back at its tick, counts it and r
     cause: 'lease_expired',
   })
   await colleague.call('todos.complete', { id, fence: todos[0].fence })
+})
+
+test('an agent that is told to stop hands back all it holds at once, and no attempt is used up', async () => {
+  const tasks = [
+    await a2a.submit('obedient'),
+    await a2a.submit('deaf'),
+    await a2a.submit('obedient'),
+  ]
+  const child = spawnAgent('3')
+  const lines = createInterface({ input: child.stdout! })
+  const held: string[] = []
+  lines.on('line', (line) => held.push(JSON.parse(line).id))
+  await until(() => held.length === 3)
+  expect(new Set(held)).toEqual(new Set(tasks.map(({ id }) => id)))
+  const exit = once(child, 'exit')
+  const started = performance.now()
+  child.kill('SIGTERM')
+  expect(await exit).toEqual([0, null])
+  expect(performance.now() - started).toBeLessThan(8000)
+  for (const { id } of tasks) {
+    expect((await a2a.get(id)).status.state).toBe('TASK_STATE_SUBMITTED')
+    expect(await attemptsOf(app, id)).toMatchObject([
+      { outcome: 'released', disposition: 'requeued', died: false, summary: 'agent stopped' },
+    ])
+  }
+  // The next holder's is the first attempt again, although the second claim.
+  for (let n = 0; n < 3; n += 1) {
+    const todo = await colleague.claim()
+    expect(todo).toMatchObject({ attempt: 1, attemptsTotal: 2 })
+    await colleague.call('todos.complete', todo.held)
+  }
 })

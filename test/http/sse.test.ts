@@ -174,14 +174,14 @@ describe('a stream', () => {
       yield { data: 1 }
     }
     const { url, outcome } = await serve(deaf, { pingMs: 12_345 }, AbortSignal.abort())
-    expect(await (await fetch(url)).text()).toBe('')
+    expect(await (await fetch(url)).text()).toMatch(/^retry: \d+\n\n$/)
     expect(await outcome).toBe('ended')
     const ping = made.mock.calls.findIndex(([, ms]) => ms === 12_345)
     expect(cleared).toHaveBeenCalledWith(made.mock.results[ping]?.value)
     vi.restoreAllMocks()
   })
 
-  test('ends when the server stops, whatever its source does', async () => {
+  test('ends when the server stops, whatever its source does, and says when to come again', async () => {
     const stop = new AbortController()
     async function* deaf(): AsyncGenerator<Frame> {
       yield { data: 1 }
@@ -190,8 +190,30 @@ describe('a stream', () => {
     const { url, outcome } = await serve(deaf, {}, stop.signal)
     const response = await fetch(url)
     stop.abort()
-    expect(await response.text()).toBe('data: 1\n\n')
+    expect(await response.text()).toMatch(
+      /^data: 1\n\nretry: (5\d\d|[6-9]\d\d|1[0-4]\d\d|1500)\n\n$/,
+    )
     expect(await outcome).toBe('ended')
+  })
+
+  test('spreads its readers around its own delay when the server stops', async () => {
+    const stop = new AbortController()
+    const told = new Set<number>()
+    async function* deaf(): AsyncGenerator<Frame> {
+      await new Promise(() => undefined)
+      yield {}
+    }
+    const { url } = await serve(deaf, { retryMs: 4000 }, stop.signal)
+    const responses = await Promise.all(Array.from({ length: 10 }, () => fetch(url)))
+    stop.abort()
+    for (const response of responses) {
+      const [first, last] = [...(await response.text()).matchAll(/retry: (\d+)\n\n/g)]
+      expect(first?.[1]).toBe('4000')
+      expect(Number(last?.[1])).toBeGreaterThanOrEqual(2000)
+      expect(Number(last?.[1])).toBeLessThanOrEqual(6000)
+      told.add(Number(last?.[1]))
+    }
+    expect(told.size).toBeGreaterThan(3)
   })
 })
 

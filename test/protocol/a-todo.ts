@@ -37,6 +37,7 @@ export const aTodo = (given: Partial<Todo> = {}): Todo => ({
   front: false,
   answeredAt: null,
   retryOf: null,
+  idleSeconds: null,
   ...given,
 })
 

@@ -1,5 +1,8 @@
 import { afterAll, expect, test } from 'vitest'
+import { REGIMES } from '../../src/background/failures.ts'
+import { createSupervisor } from '../../src/background/supervisor.ts'
 import { createLog } from '../../src/base/log.ts'
+import { createMetrics } from '../../src/base/metrics.ts'
 import { createWake, type Wake } from '../../src/store/wake.ts'
 import { cloneDatabase, withClient } from '../support/database.ts'
 import { until } from '../support/until.ts'
@@ -7,6 +10,7 @@ import { until } from '../support/until.ts'
 const clone = await cloneDatabase()
 const log = createLog('silent')
 let reconnects = 0
+/** As in a node: under a supervisor, which makes a lost connection anew. */
 const start = async (): Promise<Wake> => {
   const wake = createWake({
     connectionString: clone.url,
@@ -16,7 +20,16 @@ const start = async (): Promise<Wake> => {
     },
   })
   await wake.start()
-  return wake
+  const supervisor = createSupervisor(
+    [{ name: 'listener', regime: REGIMES.listener, run: (signal) => wake.run(signal) }],
+    { log, metrics: createMetrics() },
+  )
+  supervisor.start()
+  const stop = async () => {
+    await supervisor.stop(5000)
+    await wake.stop()
+  }
+  return { ...wake, stop }
 }
 const here = await start()
 const there = await start()

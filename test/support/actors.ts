@@ -127,6 +127,8 @@ export interface Stream {
   /** Frames until one fits, that one included. Throws where the stream ends before. */
   until(fits: (frame: Frame) => boolean): Promise<Frame[]>
   comments: string[]
+  /** The reconnection delays that were told, in ms. */
+  retries: number[]
   close(): void
 }
 
@@ -153,10 +155,12 @@ export const openStream = async (
   })
   const frames: Frame[] = []
   const comments: string[] = []
+  const retries: number[] = []
   const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') ?? false
   const parser = createParser({
     onEvent: (event) => frames.push({ ...event, json: JSON.parse(event.data) }),
     onComment: (comment) => comments.push(comment),
+    onRetry: (ms) => retries.push(ms),
   })
   const reader = isStream ? response.body!.getReader() : null
   const decoder = new TextDecoder()
@@ -189,6 +193,7 @@ export const openStream = async (
       }
     },
     comments,
+    retries,
     close: () => abort.abort(),
   }
 }

@@ -10,19 +10,19 @@ import { devFileIn, setUpDemo } from '../demo.ts'
 import { startDemoAgent } from '../demo-agent.ts'
 import { liveUntilSignal } from '../life.ts'
 import { print } from '../output.ts'
+import { type DrainOption, drainOption } from '../program.ts'
 
 export const addDev = (program: Command): void => {
-  program
-    .command('dev')
+  drainOption(program.command('dev'))
     .description('run everything: database, server, demo queue, example agent')
-    .action(async () => {
+    .action(async (drain: DrainOption) => {
       const config = withAdminToken(readConfig(process.env))
       const parts = await import('../parts.ts')
       const { banner } = await import('../banner.ts')
       await liveUntilSignal(async (life) => {
         await parts.holdDataDir(life, config)
         const databaseUrl = await parts.openDatabase(life, config)
-        const { server, url } = await parts.startServer(life, config, databaseUrl)
+        const { server, url } = await parts.startServer(life, config, databaseUrl, drain)
         const dev = await setUpDemo(url, config.adminToken, config.dataDir)
         await life.step(
           () => startDemoAgent(dev.url, dev.agentToken),

@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { note, oneLine, printJson, printTable, span } from '../output.ts'
 import { clientCommand, openSession, type SharedOptions, wholeNumber } from '../program.ts'
-import { partsText, type Todo, type TodoPage } from '../todo.ts'
+import { idleText, partsText, type Todo, type TodoPage } from '../todo.ts'
 
 interface Options extends SharedOptions {
   queue?: string
@@ -40,7 +40,9 @@ export const addList = (program: Command): void => {
 const row = (todo: Todo): string[] => [
   todo.id,
   todo.queue,
-  todo.nextRetryAt === null ? todo.state : `${todo.state}, retries`,
+  [todo.state, todo.nextRetryAt === null ? '' : 'retries', idleText(todo)]
+    .filter(Boolean)
+    .join(', '),
   `${todo.attempt}/${todo.maxAttempts}`,
   span(Date.now() - Date.parse(todo.createdAt)),
   todo.message === null ? '' : oneLine(partsText(todo.message)),

@@ -3,19 +3,19 @@ import type { Command } from 'commander'
 import { readConfig } from '../../config.ts'
 import { liveUntilSignal } from '../life.ts'
 import { note } from '../output.ts'
+import { type DrainOption, drainOption } from '../program.ts'
 
 export const addServe = (program: Command): void => {
-  program
-    .command('serve')
+  drainOption(program.command('serve'))
     .description('run the server, configured by the environment')
     .option('--no-migrate', 'do not bring the schema up to date first')
-    .action(async ({ migrate }: { migrate: boolean }) => {
+    .action(async ({ migrate, ...drain }: DrainOption & { migrate: boolean }) => {
       const config = readConfig(process.env)
       // Only what serves loads the server: the other commands answer sooner without it.
       const parts = await import('../parts.ts')
       await liveUntilSignal(async (life) => {
         const databaseUrl = await parts.openDatabase(life, config, { migrates: migrate })
-        const { url } = await parts.startServer(life, config, databaseUrl)
+        const { url } = await parts.startServer(life, config, databaseUrl, drain)
         note(`switchboard: listening on ${url}`)
       })
     })

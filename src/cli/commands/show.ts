@@ -5,6 +5,7 @@ import { clientCommand, openSession, type SharedOptions } from '../program.ts'
 import {
   type Attempt,
   errorText,
+  idleText,
   partsText,
   resolveId,
   type ShownTodo,
@@ -38,7 +39,7 @@ const printState = (todo: ShownTodo): void => {
     ['attempt', `${todo.attempt} of ${todo.maxAttempts}`],
     ['held by', todo.claimant ?? '-'],
     ['created', localMoment(todo.createdAt)],
-    ['progress', localMoment(todo.progressAt)],
+    ['progress', [localMoment(todo.progressAt), idleText(todo)].filter(Boolean).join(', ')],
     ['finished', localMoment(todo.finishedAt)],
     ['error', errorText(todo) || '-'],
     ['retry of', todo.retryOf ?? '-'],

@@ -1,9 +1,16 @@
-/** `watch`: the board's feed as lines; goes on where it was after a break. */
+/**
+ * `watch`: the board's feed as lines; goes on where it was after a break. Silence is no event: what
+ * is claimed is looked at now and then, and each one that has gone idle is told once.
+ */
 import type { Command } from 'commander'
 import type { StreamedEvent } from '../../agent-kit/event-stream.ts'
+import { sleep } from '../../base/time.ts'
+import type { Client } from '../client.ts'
 import { localTime, note, oneLine, print, printJson, style } from '../output.ts'
 import { clientCommand, openSession, type SharedOptions } from '../program.ts'
-import type { TodoEvent } from '../todo.ts'
+import { idleText, type TodoEvent, type TodoPage } from '../todo.ts'
+
+const LOOK_FOR_IDLE_MS = 10_000
 
 interface Options extends SharedOptions {
   queue?: string
@@ -23,11 +30,40 @@ export const addWatch = (program: Command): void => {
         signal: stop.signal,
         onBreak: (error) => note(`${error.message}; reconnecting`),
       })
-      for await (const event of feed) {
-        if (json) printJson({ event: event.name, ...(event.data as object) })
-        else printEvent(event)
+      // What --json prints is the feed and nothing else.
+      if (!json) void tellIdle(client, options.queue, stop.signal)
+      try {
+        for await (const event of feed) {
+          if (json) printJson({ event: event.name, ...(event.data as object) })
+          else printEvent(event)
+        }
+      } finally {
+        stop.abort()
       }
     })
+}
+
+const tellIdle = async (
+  client: Client,
+  queue: string | undefined,
+  signal: AbortSignal,
+): Promise<void> => {
+  /** Which silence of a todo was told: its next one is another. */
+  let told = new Map<string, string | null>()
+  while (!signal.aborted) {
+    const params = { state: 'claimed', pageSize: 100, ...(queue === undefined ? {} : { queue }) }
+    const { todos } = await client
+      .call<TodoPage>('todos.list', params)
+      .catch((): Pick<TodoPage, 'todos'> => ({ todos: [] }))
+    const idle = todos.filter((todo) => idleText(todo) !== '')
+    for (const todo of idle) {
+      if (told.get(todo.id) === todo.progressAt && told.has(todo.id)) continue
+      const by = todo.claimant === null ? '' : `held by ${oneLine(todo.claimant)}`
+      print(line({ ...todo, at: new Date().toISOString() }, style('yellow', idleText(todo)), by))
+    }
+    told = new Map(idle.map(({ id, progressAt }) => [id, progressAt]))
+    await sleep(LOOK_FOR_IDLE_MS, signal).catch(() => {})
+  }
 }
 
 const printEvent = ({ name, data }: StreamedEvent): void => {

@@ -113,6 +113,7 @@ test('a todo has exactly the shape of the contract, its attempts included', asyn
     statusAt: AT_TEXT,
     deadlines: {},
     retryOf: null,
+    idleSeconds: null,
     message,
     history: [message],
     artifacts: [artifact],

@@ -38,6 +38,7 @@ const todo = (members: Partial<Todo> = {}): Todo => ({
   front: false,
   answeredAt: null,
   retryOf: null,
+  idleSeconds: null,
   ...members,
 })
 
