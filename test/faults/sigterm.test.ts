@@ -171,7 +171,7 @@ test('at once it is not ready and takes nothing new, but a call that is under wa
 
   request.finish()
   const answer = await request.answer()
-  expect(answer).toMatch(/^HTTP\/1\.1 200 [^]*Connection: close/i)
+  expect(answer).toMatch(/^HTTP\/1\.1 200 [\s\S]*Connection: close/i)
   const { id } = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n'))).result.task
   expect(await exit).toEqual([0, null])
   expect((await a2aClient(app.url, 'desk', client.token).get(id)).history[0].messageId).toBe(
