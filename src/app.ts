@@ -26,11 +26,13 @@ import { createBatches } from './service/batches.ts'
 import { createClientService } from './service/client.ts'
 import { createDeliver } from './service/deliver.ts'
 import { createDirectory, type Directory } from './service/directory.ts'
+import { createFamily } from './service/family.ts'
 import { createGauges } from './service/gauges.ts'
 import { createIntake } from './service/intake.ts'
 import { createLine } from './service/line.ts'
 import { createLines } from './service/lines.ts'
 import { createOperatorService } from './service/operator.ts'
+import { createRate } from './service/rate.ts'
 import { createReadiness } from './service/readiness.ts'
 import { createRevocation } from './service/revocation.ts'
 import { createSweep, type Sweep } from './service/sweep.ts'
@@ -139,23 +141,34 @@ const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => 
   const watch = createWatch({ database, wake, pollMs })
   const deliver = createDeliver({ database, metrics })
   const lines = createLines({ database, wake, metrics, log })
-  const intake = createIntake({ database, deliver, lines, metrics })
+  const intake = createIntake({ database, deliver, lines, rate: createRate(), metrics })
+  const family = createFamily({ database, directory, wake, metrics, log })
   const batches = createBatches({ database, log })
   const revocation = createRevocation({ database, batches, metrics })
   const services: Services = {
     client: createClientService({ database, directory, deliver, intake, metrics }),
-    agent: createAgentService({ database, directory, line, wake, metrics, pollMs }),
+    agent: createAgentService({ database, directory, line, wake, family, metrics, pollMs }),
     operator: createOperatorService({
       database,
       directory,
       metrics,
       deliver,
       intake,
+      family,
       revocation,
     }),
     watch,
   }
-  const sweep = createSweep({ database, directory, batches, lines, revocation, metrics, log })
+  const sweep = createSweep({
+    database,
+    directory,
+    batches,
+    lines,
+    family,
+    revocation,
+    metrics,
+    log,
+  })
   const workers = createWorkers({
     sweep,
     listen: wake.run,
@@ -167,7 +180,7 @@ const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => 
     placeMs: options.placeMs ?? PLACE_MS,
   })
   const supervisor = createSupervisor(workers, { log, metrics })
-  return { database, wake, directory, line, lines, watch, services, sweep, supervisor }
+  return { database, wake, directory, line, lines, family, watch, services, sweep, supervisor }
 }
 
 export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
@@ -176,7 +189,7 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
   const metrics = createMetrics()
   metrics.buildInfo.set({ version: VERSION }, 1)
   const core = createCore(options, log, metrics)
-  const { database, wake, directory, line, lines, watch, services, supervisor } = core
+  const { database, wake, directory, line, lines, family, watch, services, supervisor } = core
 
   const stopping = new AbortController()
   // Each request under way listens: many at once are no leak.
@@ -243,6 +256,7 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
             watch.stop()
             line.stop()
             lines.stop()
+            family.stop()
           },
         },
         { part: 'wakes', owedMs: 500, run: () => wake.stop() },
@@ -258,6 +272,7 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
       await wake.start()
       line.start()
       lines.start()
+      family.start()
       watch.start()
       for (const name of (await directory.queues()).keys()) metrics.seedQueue(name)
       supervisor.start()

@@ -38,6 +38,8 @@ export interface RefusalDetail {
   error?: string
   unread?: unknown[]
   limit?: number
+  /** What was asked for beyond what may be given, by name. */
+  refused?: string[]
   retryAfterSeconds?: number
   violations?: Violation[]
   id?: string

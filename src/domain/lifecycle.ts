@@ -78,6 +78,7 @@ export type Condition =
   | 'lineFree'
   | 'lineBusy'
   | 'nextInLine'
+  | 'joinHolds'
   | 'answeredLater'
   | 'unfinished'
   | 'leaseLapsed'
@@ -172,6 +173,27 @@ export const VERBS = {
     lease: 'keep',
     attempt: 'keep',
     progress: true,
+    event: true,
+  },
+  fork: {
+    by: 'agent',
+    from: held,
+    when: ['held'],
+    to: 'same',
+    lease: 'keep',
+    attempt: 'keep',
+    progress: true,
+    event: true,
+  },
+  /** The parent waits for its children without a holder; claimable once the condition holds. */
+  join: {
+    by: 'agent',
+    from: held,
+    when: ['held', 'readAll'],
+    to: 'pending',
+    lease: 'clear',
+    attempt: 'released',
+    refund: true,
     event: true,
   },
   interrupt: {
@@ -377,6 +399,17 @@ export const VERBS = {
     refund: true,
     event: true,
     ready: 'answered',
+  },
+  /** What a parent waits for has come about. */
+  joined: {
+    by: 'server',
+    from: ['pending'],
+    when: ['joinHolds'],
+    to: 'same',
+    lease: 'keep',
+    attempt: 'keep',
+    event: true,
+    ready: 'joined',
   },
   /** A scheduled retry or a delayed release has come due: nothing moves but the ready hook. */
   comeDue: {

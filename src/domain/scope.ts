@@ -17,6 +17,8 @@ export interface Endpoint {
   interruptTtlSeconds: number | null
   effects: string[] | null
   sendPerMinute: number | null
+  /** Todos it may hold claimed at once; null is no limit. */
+  concurrency: number | null
   createdAt: Date
   expiresAt: Date | null
   revokedAt: Date | null

@@ -83,11 +83,30 @@ export interface Todo {
   line: string | null
   /** At the front of its line: it may be claimed, is claimed, or waits for its retry. */
   front: boolean
+  parentId: string | null
+  depth: number
+  /** What it may do; null is everything. A child's are among its parent's. */
+  effects: string[] | null
+  /** While it waits for its children: for which, and until when. */
+  join: { children: string[]; until: JoinUntil } | null
   /** When the open question was answered, where the line was busy then. */
   answeredAt: Date | null
   retryOf: string | null
   /** Since its last sign of progress, when it was read; null for one that is not claimed. */
   idleSeconds: number | null
+}
+
+/** A join holds when all, or any, of the children have ended; `each` holds at every one's end. */
+export type JoinUntil = 'all' | 'any' | 'each'
+
+/** A child as its parent sees it. */
+export interface Child {
+  id: string
+  queue: string
+  state: State
+  /** Set while a failure has a retry scheduled, so that it has not ended. */
+  retrying: boolean
+  result: JsonObject | null
 }
 
 /** Limits on the time a todo may take; null is none (system.md section 6). */
@@ -212,6 +231,8 @@ export interface TodoFilter {
   queue?: string
   contextId?: string
   states?: readonly State[]
+  /** Which `pending` todos count: `only` those that wait for children, or `never` those. */
+  joining?: 'only' | 'never'
   /** Which `failed` todos count: `only` those with a retry scheduled, or `never` those. */
   retrying?: 'only' | 'never'
   statusAfter?: Date

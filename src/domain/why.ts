@@ -2,8 +2,8 @@
  * One line for any todo: what it waits for, since when, until when, and what would move it. Pure:
  * the facts are read by whoever asks.
  */
-import { phaseOf } from './lifecycle.ts'
-import type { Todo } from './todo.ts'
+import { phaseOf, STATES } from './lifecycle.ts'
+import type { Child, Todo } from './todo.ts'
 
 export interface WhyFacts {
   todo: Todo
@@ -15,6 +15,10 @@ export interface WhyFacts {
   deadline: Date | null
   /** Live endpoints that may claim from the queue. */
   claimers: number
+  /** While it waits for its children: all of them. */
+  children: readonly Child[]
+  /** The limit of its queue and how much of it is used; null without one. */
+  room: { used: number; limit: number } | null
   /** The todo at the front of its conversation, while it waits in line. */
   waitsBehind: string | null
   /** What it failed with, if it did. */
@@ -48,12 +52,27 @@ const limited = (what: string, moment: Date | null, then: string): string =>
 const afterwards = (todo: Todo): string =>
   todo.attempt >= todo.maxAttempts ? 'it ends as a dead letter' : 'it goes back to its queue'
 
-const waiting = ({ todo, claimers, waitsBehind, error }: WhyFacts): Why => {
+/** A question of a child is what its parent waits for, in the end. */
+const joining = ({ todo, children }: WhyFacts, since: Date): Why => {
+  const waited = children.filter(({ id }) => todo.join?.children.includes(id))
+  const live = waited.filter(
+    (child) => phaseOf({ state: child.state, nextRetryAt: child.retrying || null }) !== 'ended',
+  )
+  const asking = live.find(({ state }) => STATES[state] === 'interrupted')
+  const asks = asking ? `; ${asking.id} waits for an answer (${asking.state})` : ''
+  const ended = waited.length - live.length
+  const why = `waits since ${at(since)} for ${todo.join?.until} of its ${waited.length} children, ${ended} of which have ended${asks}; it is claimable when that holds`
+  return { why, since, until: todo.closeAt }
+}
+
+const waiting = (facts: WhyFacts): Why => {
+  const { todo, claimers, waitsBehind, room, error } = facts
   const { queue, nextRetryAt, dueAt, statusAt: since } = todo
   if (nextRetryAt) {
     const why = `waits for its retry at ${at(nextRetryAt)}: ${tries(todo)} failed with ${error ?? 'an error'}`
     return { why, since, until: nextRetryAt }
   }
+  if (todo.join) return joining(facts, since)
   if (!dueAt) {
     const front = waitsBehind ? `task ${waitsBehind}` : 'an answer'
     const why = `waits in line since ${at(since)} behind ${front} of the same conversation; it is its turn when that one ends or asks`
@@ -64,8 +83,10 @@ const waiting = ({ todo, claimers, waitsBehind, error }: WhyFacts): Why => {
   const limits =
     limited('not started', start, 'it fails (schedule_to_start_timeout)') +
     limited('not ended', todo.closeAt, 'it fails (schedule_to_close_timeout)')
-  const who =
-    claimers === 0
+  const full = room && room.used >= room.limit
+  const who = full
+    ? `one of the ${room.used} at work in ${queue} ends or asks (its limit is ${room.limit})`
+    : claimers === 0
       ? `nobody may claim from ${queue}: vend an endpoint with the verb work for it`
       : `an agent of ${queue} claims it (${claimers} endpoint${claimers === 1 ? '' : 's'} may)`
   return due > since

@@ -49,6 +49,8 @@ export interface Problem {
   error?: string
   unread?: readonly unknown[]
   limit?: number
+  /** Names of what was asked for and may not be given. */
+  refused?: readonly string[]
   retryAfterSeconds?: number
   metadata?: Record<string, string>
   requestId?: string
@@ -67,6 +69,7 @@ const ofRefusal = ({ kind, message, detail }: Refusal, requestId: string): Probl
     ...(detail.error !== undefined && { error: detail.error }),
     ...(detail.unread && { unread: detail.unread }),
     ...(detail.limit !== undefined && { limit: detail.limit }),
+    ...(detail.refused && { refused: detail.refused }),
   }),
   ...((kind === 'unavailable' || kind === 'rate_limited') && {
     retryAfterSeconds: Math.max(1, Math.ceil(detail.retryAfterSeconds ?? RETRY_AFTER[kind])),
@@ -183,11 +186,18 @@ const typed = (name: string, members: object): object => ({
 
 const isA2aCode = (code: number): boolean => code <= -32001 && code >= -32009
 
-const metadataOf = ({ metadata, state, error, limit }: Problem): Record<string, string> => ({
+const metadataOf = ({
+  metadata,
+  state,
+  error,
+  limit,
+  refused,
+}: Problem): Record<string, string> => ({
   ...metadata,
   ...(state !== undefined && { state }),
   ...(error !== undefined && { error }),
   ...(limit !== undefined && { limit: String(limit) }),
+  ...(refused !== undefined && { refused: refused.join(', ') }),
 })
 
 const detailsOf = (problem: Problem, row: Row): object[] => {
@@ -249,8 +259,8 @@ export const API_ERRORS: Record<ProblemKind, Row> = {
 /** The agent and operator APIs: `data` is one object, `reason` and what goes with it. */
 export const apiError: Wording = (problem) => {
   const row = API_ERRORS[problem.kind]
-  const { violations, state, error, unread, limit, retryAfterSeconds, metadata, requestId } =
-    problem
+  const { violations, state, error, unread, limit, refused, retryAfterSeconds } = problem
+  const { metadata, requestId } = problem
   return answer(problem, row, {
     reason: row.reason,
     ...metadata,
@@ -259,6 +269,7 @@ export const apiError: Wording = (problem) => {
     ...(error !== undefined && { error }),
     ...(unread && { unread }),
     ...(limit !== undefined && { limit }),
+    ...(refused && { refused }),
     ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
     ...(requestId !== undefined && { requestId }),
   })

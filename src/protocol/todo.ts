@@ -63,6 +63,9 @@ const fromRow = (todo: Todo) => ({
   statusAt: fromTime(todo.statusAt),
   deadlines: fromDeadlines(todo),
   retryOf: todo.retryOf,
+  effects: todo.effects,
+  ...(todo.parentId && { parentId: todo.parentId }),
+  ...(todo.join && { join: todo.join }),
   idleSeconds: todo.idleSeconds === null ? null : Math.floor(todo.idleSeconds),
 })
 

@@ -12,6 +12,7 @@ import {
 } from '../domain/policy.ts'
 import type { JsonObject } from '../domain/todo.ts'
 import { seconds } from './field.ts'
+import { name } from './part.ts'
 
 /** Seconds by the names of a queue's policy: `{ "heartbeat": 600, "scheduleToClose": 86400 }`. */
 const TIMEOUTS = 'urn:switchboard:timeouts'
@@ -26,6 +27,20 @@ export const readBusy = (metadata: JsonObject | undefined): BusyPolicy | undefin
   const busy = BUSY_POLICIES.find((policy) => policy === wished)
   if (busy) return busy
   throw invalid(`metadata.${BUSY}`, `must be one of ${BUSY_POLICIES.join(', ')}`)
+}
+
+/** Names of what the task may do, among what its sender may. */
+const EFFECTS = 'urn:switchboard:effects'
+
+export const effects = z.array(name.max(120)).max(100)
+
+/** Refuses: invalid. */
+export const readEffects = (metadata: JsonObject | undefined): string[] | undefined => {
+  const wished = metadata?.[EFFECTS]
+  if (wished === undefined) return undefined
+  const read = effects.safeParse(wished)
+  if (read.success) return read.data
+  throw invalid(`metadata.${EFFECTS}`, 'must be a list of names')
 }
 
 const limit = seconds().exactOptional()

@@ -14,6 +14,7 @@ import {
   type Endpoint,
   EVERYTHING,
   endpointWith,
+  may,
   type Scope,
 } from '../domain/scope.ts'
 import type { Artifact, JsonObject, Message, StoredMessage, Todo } from '../domain/todo.ts'
@@ -23,6 +24,7 @@ import type { Change } from '../store/change.ts'
 import { readClaimed, type Taken } from '../store/claim.ts'
 import type { Database, Session } from '../store/database.ts'
 import { listTodos } from '../store/lists.ts'
+import { lockAndCount } from '../store/room.ts'
 import { type Moved, transitionOne } from '../store/transition.ts'
 import { readHeld, readView } from '../store/views.ts'
 import type { Wake } from '../store/wake.ts'
@@ -31,6 +33,7 @@ import type { AgentService, Claim, ClaimedTodo, Held } from './contract.ts'
 import { deadlineOf, longestWaitSeconds } from './deadline.ts'
 import type { Directory } from './directory.ts'
 import { bounded, excerpt } from './excerpt.ts'
+import type { Family } from './family.ts'
 import type { Line } from './line.ts'
 
 export interface AgentParts {
@@ -38,6 +41,7 @@ export interface AgentParts {
   directory: Directory
   line: Line
   wake: Wake
+  family: Family
   metrics: Metrics
   /** How long a lost wake can delay a waiter, in ms. */
   pollMs: number
@@ -54,7 +58,7 @@ const ATTEMPTS_SHOWN = 100
 const HEARTBEAT_TRIES = 3
 
 export const createAgentService = (parts: AgentParts): AgentService => {
-  const { database, directory, line, wake, metrics, pollMs } = parts
+  const { database, directory, line, wake, family, metrics, pollMs } = parts
 
   const scopeOf = (endpoint: Endpoint): Scope => ({ kind: 'queues', queues: endpoint.queues })
 
@@ -79,9 +83,16 @@ export const createAgentService = (parts: AgentParts): AgentService => {
 
   const agentMessage = (message: Message, id: string): Message => ({ ...message, taskId: id })
 
-  const count = ({ todo }: Moved, outcome: string): void => {
+  /** Where a limit held todos back, somebody who waits may have the place. */
+  const giveRoom = async (queue: string): Promise<void> => {
+    const { concurrency } = (await directory.queue(queue))?.policy ?? {}
+    if (concurrency !== undefined) database.ring([{ topic: `queue:${queue}`, count: 1 }])
+  }
+
+  const count = async ({ todo }: Moved, outcome: string): Promise<void> => {
     metrics.attemptsEnded.inc({ queue: todo.queue, outcome })
     if (todo.finishedAt) metrics.todosFinished.inc({ queue: todo.queue, state: todo.state })
+    await giveRoom(todo.queue)
   }
 
   /* ------------------------------------------------------------- claiming */
@@ -90,6 +101,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     view: taken.view,
     unread: taken.unread,
     priorAttempts: taken.priorAttempts,
+    children: taken.children,
   })
 
   const claim = async (
@@ -110,7 +122,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     try {
       const deadline = performance.now() + wanted.waitMs
       while (!signal.aborted) {
-        const taken = await readClaimed(database, rotated(queues), wanted.limit, change)
+        const taken = await claimWithinLimits(rotated(queues), wanted.limit, endpoint, change)
         if (taken.length > 0) return await handOver(taken, caller, signal)
         const left = deadline - performance.now()
         if (left <= 0) break
@@ -121,6 +133,43 @@ export const createAgentService = (parts: AgentParts): AgentService => {
       place.leave()
       metrics.waitingClaims.set(line.waiting())
     }
+  }
+
+  /**
+   * The claim; where a queue or the endpoint has a limit, queue by queue in a transaction that
+   * counts before it claims. A todo resumed after its answer is not held back, and may exceed it.
+   */
+  const claimWithinLimits = async (
+    queues: readonly string[],
+    limit: number,
+    endpoint: Endpoint,
+    change: Change,
+  ): Promise<Taken[]> => {
+    const known = await directory.queues()
+    const capOf = (queue: string): number =>
+      known.get(queue)?.policy.concurrency ?? Number.POSITIVE_INFINITY
+    const own = endpoint.concurrency ?? Number.POSITIVE_INFINITY
+    if (
+      own === Number.POSITIVE_INFINITY &&
+      !queues.some((queue) => Number.isFinite(capOf(queue)))
+    ) {
+      return readClaimed(database, queues, limit, change)
+    }
+    const taken: Taken[] = []
+    for (const queue of queues) {
+      const wanted = limit - taken.length
+      if (wanted <= 0) break
+      const more = await database.transaction(async (session) => {
+        const inQueue = Number.isFinite(capOf(queue)) ? await lockAndCount(session, { queue }) : 0
+        const held = Number.isFinite(own)
+          ? await lockAndCount(session, { endpoint: endpoint.id })
+          : 0
+        const room = Math.min(wanted, capOf(queue) - inQueue, own - held)
+        return room > 0 ? readClaimed(session, [queue], room, change) : []
+      })
+      taken.push(...more)
+    }
+    return taken
   }
 
   /** Queues are probed in turn; starting anywhere keeps the first from starving the last. */
@@ -147,7 +196,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     for (const { view } of taken) {
       const held = { id: view.todo.id, fence: view.todo.fence }
       const change = { summary: 'nobody was left to hand it to' }
-      count(await move('release', held, caller, change), 'released')
+      await count(await move('release', held, caller, change), 'released')
     }
     return []
   }
@@ -289,6 +338,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
         message: askedFor(agentMessage(message, held.id), schema),
         detail: { text: excerpt(message) },
       })
+      await giveRoom(todo.queue)
       return { todo, deadline: await deadlineOf(directory, todo, endpointWith(caller, 'work')) }
     },
     acknowledge: async ({ through, ...held }, caller) =>
@@ -320,7 +370,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
       }
       try {
         const moved = await (artifacts?.length ? database.transaction(finish) : finish(database))
-        count(moved, 'completed')
+        await count(moved, 'completed')
         return moved.todo
       } catch (error) {
         throw await unreadRefusal(error, held.id)
@@ -341,7 +391,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
         summary: bounded(summary ?? failure.message, SUMMARY),
         cause: failure.code,
       })
-      count(moved, 'failed')
+      await count(moved, 'failed')
       return moved.todo
     },
     release: async ({ summary, inSeconds, ...held }, caller) => {
@@ -349,7 +399,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
         ...(summary !== undefined && { summary: bounded(summary, SUMMARY) }),
         ...(inSeconds !== undefined && { dueSeconds: inSeconds }),
       })
-      count(moved, 'released')
+      await count(moved, 'released')
       return moved.todo
     },
     reject: async ({ message, ...held }, caller) => {
@@ -359,8 +409,33 @@ export const createAgentService = (parts: AgentParts): AgentService => {
           detail: { text: excerpt(message) },
         }),
       })
-      count(moved, 'rejected')
+      await count(moved, 'rejected')
       return moved.todo
+    },
+    fork: async ({ children, ...held }, caller) => {
+      const endpoint = endpointWith(caller, 'work')
+      for (const { queue } of children) {
+        if (!may(caller, 'send', queue)) {
+          throw new Refusal('forbidden', { refused: [queue] }, `You may not send to ${queue}`)
+        }
+      }
+      return database.transaction(async (session) => {
+        const { todo } = await move('fork', held, caller, {}, session)
+        return family.add(session, todo, children, endpoint.id)
+      })
+    },
+    join: async ({ children, until, ...held }, caller) => {
+      await lookHeld(held, endpointWith(caller, 'work'))
+      await family.check(held.id, children)
+      try {
+        const moved = await move('join', held, caller, { children, joinUntil: until })
+        await count(moved, 'released')
+        // A child may have ended a moment ago, when nobody waited for it yet.
+        await family.look(held.id)
+        return moved.todo
+      } catch (error) {
+        throw await unreadRefusal(error, held.id)
+      }
     },
     get: async (id, caller) => {
       const view = await readView(database, id, scopeOf(endpointWith(caller, 'work')))

@@ -1,10 +1,11 @@
-/** Ending a todo that has not ended, for whoever may. */
+/** Ending a todo that has not ended, and all that lives below it, for whoever may. */
 import type { Metrics } from '../base/metrics.ts'
 import { Refusal } from '../domain/errors.ts'
 import { OPEN_STATES } from '../domain/lifecycle.ts'
-import type { Scope } from '../domain/scope.ts'
+import { EVERYTHING, type Scope } from '../domain/scope.ts'
 import type { TodoView } from '../domain/todo.ts'
 import type { Database } from '../store/database.ts'
+import { readLiveChildren } from '../store/families.ts'
 import { transitionOne } from '../store/transition.ts'
 import { readView } from '../store/views.ts'
 
@@ -24,6 +25,7 @@ export const cancelTodo = async (
     if (OPEN_STATES.includes(from)) {
       metrics.attemptsEnded.inc({ queue: todo.queue, outcome: 'canceled' })
     }
+    await cancelBelow(database, metrics, id)
   } catch (error) {
     if (!(error instanceof Refusal && error.kind === 'wrong_state')) throw error
     const now = await readView(database, id, scope)
@@ -36,4 +38,19 @@ export const cancelTodo = async (
   const after = await readView(database, id, scope)
   if (!after) throw new Refusal('not_found')
   return after
+}
+
+const PAGE = 200
+
+/** Live children go with their parent. One that ends meanwhile is left as it ended. */
+const cancelBelow = async (database: Database, metrics: Metrics, id: string): Promise<void> => {
+  for (let full = true; full; ) {
+    const children = await readLiveChildren(database, id, PAGE)
+    for (const child of children) {
+      await cancelTodo(database, metrics, child.id, EVERYTHING).catch((error: unknown) => {
+        if (!(error instanceof Refusal) || error.kind === 'unavailable') throw error
+      })
+    }
+    full = children.length === PAGE
+  }
 }

@@ -44,7 +44,7 @@ export const createClientService = (parts: ClientParts): ClientService => {
       }
       const found = await directory.queue(queue)
       if (!found || !may(caller, 'send', queue)) throw new Refusal('forbidden')
-      return intake.take(send, found, clientId)
+      return intake.take(send, found, caller.endpoint)
     },
     get: async (id, scope, options) => {
       const view = await readView(database, id, scope, options?.artifacts ?? true)

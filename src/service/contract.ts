@@ -9,9 +9,11 @@ import type { Caller, Endpoint, EndpointVerb, Scope } from '../domain/scope.ts'
 import type {
   Artifact,
   Attempt,
+  Child,
   Event,
   Failure,
   FeedEvent,
+  JoinUntil,
   JsonObject,
   Message,
   Receipt,
@@ -38,6 +40,8 @@ export interface Send {
   timeouts?: Timeouts
   /** Where its conversation is busy; to wait its turn unless said otherwise. */
   busy?: BusyPolicy
+  /** What the task may do, among what its sender may. */
+  effects?: string[]
 }
 
 export interface Sent {
@@ -76,6 +80,17 @@ export interface ClaimedTodo {
   unread: StoredMessage[]
   /** Newest first, at most 5, the open one not among them. */
   priorAttempts: Attempt[]
+  /** What it forked, in order. */
+  children: Child[]
+}
+
+/** A child to be made. What it leaves out comes from its parent, or from its queue. */
+export interface NewChild {
+  queue: string
+  message: Message
+  effects?: string[]
+  deadlineSeconds?: number
+  maxAttempts?: number
 }
 
 /** Names the todo and the claim it is held under. `fence` is a number as a decimal string. */
@@ -130,11 +145,26 @@ export interface AgentService {
   ): Promise<Todo>
   release(held: Held & { summary?: string; inSeconds?: number }, caller: Caller): Promise<Todo>
   reject(held: Held & { message?: Message }, caller: Caller): Promise<Todo>
+  /** Children within the budget of the todo that is held. */
+  fork(
+    held: Held & { children: NewChild[] },
+    caller: Caller,
+  ): Promise<{ id: string; queue: string }[]>
+  /** Parks the parent until the condition holds. */
+  join(held: Held & { children: string[]; until: JoinUntil }, caller: Caller): Promise<Todo>
   get(id: string, caller: Caller): Promise<{ view: TodoView; attempts: Attempt[] }>
   list(filter: TodoFilter, caller: Caller): Promise<TodoPage>
 }
 
 /* -------------------------------------------------------------- operators */
+
+/** All there is to know of a todo. */
+export interface Shown {
+  view: TodoView
+  attempts: Attempt[]
+  events: Event[]
+  children: Child[]
+}
 
 interface Vend {
   name: string
@@ -145,6 +175,8 @@ interface Vend {
   effects?: string[]
   expiresInSeconds?: number
   sendPerMinute?: number
+  /** Todos it may hold claimed at once. */
+  concurrency?: number
 }
 
 export interface OperatorService {
@@ -165,16 +197,17 @@ export interface OperatorService {
   setSetting(key: string, value: string): Promise<void>
   unsetSetting(key: string): Promise<void>
   list(filter: TodoFilter, caller: Caller): Promise<TodoPage>
-  show(
-    id: string,
-    caller: Caller,
-  ): Promise<{ view: TodoView; attempts: Attempt[]; events: Event[] }>
+  show(id: string, caller: Caller): Promise<Shown>
   send(send: Omit<Send, 'metadata'>): Promise<TodoView>
   answer(
     id: string,
     message: Message,
     caller: Caller,
   ): Promise<{ view: TodoView; receipt: Receipt }>
+  /** Children of any live todo, within its budget. */
+  fork(id: string, children: NewChild[]): Promise<{ id: string; queue: string }[]>
+  /** Parks a todo that is held until the condition holds; its holder is fenced out. */
+  join(id: string, children: string[], until: JoinUntil): Promise<TodoView>
   /** A new todo with the message of a dead letter. Refuses: wrong_state, duplicate. */
   retry(id: string): Promise<TodoView>
   /** What this todo waits for, since when, until when, and what would move it. */

@@ -10,32 +10,35 @@ import { Refusal } from '../domain/errors.ts'
 import { phaseOf } from '../domain/lifecycle.ts'
 import type { BusyPolicy } from '../domain/policy.ts'
 import type { Queue } from '../domain/queue.ts'
-import { EVERYTHING } from '../domain/scope.ts'
+import { type Endpoint, EVERYTHING } from '../domain/scope.ts'
 import type { Todo } from '../domain/todo.ts'
 import type { Database } from '../store/database.ts'
 import { addTodo, type NewTodo } from '../store/todos.ts'
 import { readConversation, readView } from '../store/views.ts'
+import { shrink } from './budget.ts'
 import { cancelTodo } from './cancel.ts'
 import type { Send, Sent } from './contract.ts'
 import type { Deliver } from './deliver.ts'
 import { excerpt } from './excerpt.ts'
 import { type Lines, lineOf } from './lines.ts'
+import type { Rate } from './rate.ts'
 
 export interface IntakeParts {
   database: Database
   deliver: Deliver
   lines: Lines
+  rate: Rate
   metrics: Metrics
 }
 
 export interface Intake {
   /** A todo, or the message handed to the author's live one. */
-  take(send: Send, queue: Queue, clientId: string | null): Promise<Sent>
+  take(send: Send, queue: Queue, client: Endpoint | null): Promise<Sent>
   /** A todo as it is; null where its queue is gone. */
   add(todo: Omit<NewTodo, 'line'>, queue: Queue): Promise<Todo | null>
 }
 
-export const createIntake = ({ database, deliver, lines, metrics }: IntakeParts): Intake => {
+export const createIntake = ({ database, deliver, lines, rate, metrics }: IntakeParts): Intake => {
   const add: Intake['add'] = async (todo, queue) => {
     const line = lineOf(queue, todo.clientId, todo.contextId)
     const added = await addTodo(database, { ...todo, ...(line && { line }) })
@@ -63,7 +66,10 @@ export const createIntake = ({ database, deliver, lines, metrics }: IntakeParts)
 
   return {
     add,
-    take: async (send, queue, clientId) => {
+    take: async (send, queue, client) => {
+      const clientId = client?.id ?? null
+      const granted = client?.effects ?? null
+      if (client) rate.take(client)
       const { message } = send
       const contextId = message.contextId || randomUUID()
       const line = message.contextId ? lineOf(queue, clientId, contextId) : null
@@ -77,6 +83,7 @@ export const createIntake = ({ database, deliver, lines, metrics }: IntakeParts)
           live.find((todo) => phaseOf(todo) === 'interrupted') ?? live.find((todo) => todo.front)
         if (addressed) return deliver(addressed.id, message, EVERYTHING, clientId)
       }
+      const effects = shrink(granted, send.effects)
       const rejected = await giveWay(live, busy)
       const id = randomUUID()
       const todo = await add(
@@ -90,6 +97,7 @@ export const createIntake = ({ database, deliver, lines, metrics }: IntakeParts)
           message: { ...message, taskId: id, contextId },
           ...(send.metadata && { metadata: send.metadata }),
           timeouts: { ...queue.policy.timeouts, ...send.timeouts },
+          ...(effects && { effects }),
           detail: { text: excerpt(message) },
           ...(rejected && { rejected }),
         },

@@ -23,9 +23,12 @@ import {
   updateEndpoint,
 } from '../store/endpoints.ts'
 import { readEvents } from '../store/events.ts'
+import { readChildren } from '../store/families.ts'
 import { listTodos } from '../store/lists.ts'
 import { putQueue, readQueues, removeQueue } from '../store/queues.ts'
+import { countClaimed } from '../store/room.ts'
 import { readSettings, writeSetting } from '../store/settings.ts'
+import { transitionOne } from '../store/transition.ts'
 import { readView } from '../store/views.ts'
 import { cancelTodo } from './cancel.ts'
 import type { OperatorService } from './contract.ts'
@@ -33,6 +36,7 @@ import { deadlineOf } from './deadline.ts'
 import type { Deliver } from './deliver.ts'
 import type { Directory } from './directory.ts'
 import { excerpt } from './excerpt.ts'
+import type { Family } from './family.ts'
 import type { Intake } from './intake.ts'
 import type { Revocation } from './revocation.ts'
 
@@ -41,6 +45,7 @@ export interface OperatorParts {
   metrics: Metrics
   deliver: Deliver
   intake: Intake
+  family: Family
   revocation: Revocation
   directory: Directory
 }
@@ -68,6 +73,7 @@ const SETTINGS: Readonly<Record<string, { help: string; accepts: (value: string)
 
 const EVENTS_SHOWN = 1000
 const ATTEMPTS_SHOWN = 100
+const CHILDREN_SHOWN = 100
 
 const BLANK_CARD: Omit<QueueCard, 'name'> = {
   description: 'An agent behind switchboard',
@@ -76,7 +82,7 @@ const BLANK_CARD: Omit<QueueCard, 'name'> = {
 }
 
 export const createOperatorService = (parts: OperatorParts): OperatorService => {
-  const { database, directory, metrics, deliver, intake, revocation } = parts
+  const { database, directory, metrics, deliver, intake, family, revocation } = parts
 
   const knownSetting = (key: string): (typeof SETTINGS)[string] => {
     const setting = SETTINGS[key]
@@ -93,10 +99,10 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     if (unknown.length > 0) throw invalid('queues', `there is no queue ${unknown.join(', ')}`)
   }
 
-  const view = async (todo: Todo): Promise<TodoView> => {
-    const found = await readView(database, todo.id, EVERYTHING)
-    if (!found) throw new Refusal('not_found')
-    return found
+  const found = async (id: string): Promise<TodoView> => {
+    const view = await readView(database, id, EVERYTHING)
+    if (!view) throw new Refusal('not_found')
+    return view
   }
 
   /** A new todo with the first message, the sender and the settings of one that is dead. */
@@ -132,6 +138,12 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     }
   }
 
+  /** Whether a limit of its queue holds this todo back. */
+  const roomIn = async ({ queue: name }: Todo): Promise<{ used: number; limit: number } | null> => {
+    const limit = (await directory.queue(name))?.policy.concurrency
+    return limit === undefined ? null : { used: await countClaimed(database, name), limit }
+  }
+
   return {
     putQueue: async ({ name, card, policy }) => {
       const before = (await readQueues(database)).find((queue) => queue.name === name)
@@ -164,6 +176,7 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
         interruptTtlSeconds: vend.interruptTtlSeconds ?? null,
         effects: vend.effects ?? null,
         sendPerMinute: vend.sendPerMinute ?? null,
+        concurrency: vend.concurrency ?? null,
         expiresInSeconds: vend.expiresInSeconds ?? null,
       })
       return { endpoint, token }
@@ -207,7 +220,8 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     show: async (id, caller) => {
       const view = await readView(database, id, watchScope(caller))
       if (!view) throw new Refusal('not_found')
-      const [attempts, events] = await Promise.all([
+      const [children, attempts, events] = await Promise.all([
+        readChildren(database, id, CHILDREN_SHOWN),
         readAttempts(database, id, ATTEMPTS_SHOWN),
         readEvents(
           database,
@@ -215,7 +229,7 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
           EVENTS_SHOWN,
         ),
       ])
-      return { view, attempts, events: events.map(withoutDocuments) }
+      return { view, attempts, children, events: events.map(withoutDocuments) }
     },
     send: async (send) => {
       const found = (await readQueues(database)).find(({ name }) => name === send.queue)
@@ -226,12 +240,28 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
       const sender = caller.kind === 'endpoint' ? caller.endpoint.id : null
       return deliver(id, message, watchScope(caller, 'answer'), sender)
     },
+    fork: async (id, children) => {
+      const { todo } = await found(id)
+      if (todo.finishedAt) throw new Refusal('wrong_state', { id, state: todo.state })
+      return database.transaction((session) => family.add(session, todo, children, todo.clientId))
+    },
+    join: async (id, children, until) => {
+      const { todo } = await found(id)
+      await family.check(id, children)
+      const holder = { endpoint: todo.owner ?? '', fence: todo.fence }
+      if (!todo.owner) throw new Refusal('wrong_state', { id, state: todo.state })
+      const change = { ...holder, children, joinUntil: until }
+      const moved = await transitionOne(database, 'join', id, change, EVERYTHING)
+      metrics.attemptsEnded.inc({ queue: moved.todo.queue, outcome: 'released' })
+      await family.look(id)
+      return found(id)
+    },
     retry: async (id) => {
       const dead = await readView(database, id, EVERYTHING)
       if (!dead) throw new Refusal('not_found')
       const { state, finishedAt } = dead.todo
       if (state !== 'failed' || !finishedAt) throw new Refusal('wrong_state', { id, state })
-      return view(await again(dead))
+      return found((await again(dead)).id)
     },
     why: async (id, caller) => {
       const found = await readView(database, id, watchScope(caller), false)
@@ -249,6 +279,8 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
         question: phaseOf(todo) === 'interrupted' && question ? excerpt(question) : null,
         deadline: await deadlineOf(directory, todo, asker),
         waitsBehind: found.waitsBehind,
+        children: todo.join ? await readChildren(database, id, CHILDREN_SHOWN) : [],
+        room: await roomIn(todo),
         claimers: await countClaimers(database, todo.queue),
         error: typeof result?.error === 'string' ? result.error : null,
       })

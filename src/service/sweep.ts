@@ -14,6 +14,7 @@ import { placeEvents } from '../store/events.ts'
 import type { Moved } from '../store/transition.ts'
 import type { Batches } from './batches.ts'
 import type { Directory } from './directory.ts'
+import type { Family } from './family.ts'
 import type { Lines } from './lines.ts'
 import type { Revocation } from './revocation.ts'
 
@@ -22,6 +23,7 @@ export interface SweepParts {
   directory: Directory
   batches: Batches
   lines: Lines
+  family: Family
   revocation: Revocation
   metrics: Metrics
   log: Log
@@ -41,7 +43,7 @@ export interface Sweep {
 const PLACE_BATCH = 1000
 
 export const createSweep = (parts: SweepParts): Sweep => {
-  const { database, directory, batches, lines, revocation, metrics, log } = parts
+  const { database, directory, batches, lines, family, revocation, metrics, log } = parts
 
   const countReaped = ({ todo }: Moved): void => {
     metrics.todoLeasesExpired.inc({ queue: todo.queue })
@@ -92,6 +94,7 @@ export const createSweep = (parts: SweepParts): Sweep => {
         countReclaimed,
       )
       counted('line', await lines.sweep())
+      counted('family', await family.sweep())
       const count = counted('lease', leases) + counted('interrupt', interrupts)
       if (count > 0) log.info({ count }, 'reaped expired leases')
       return count

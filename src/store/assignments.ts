@@ -45,6 +45,7 @@ export const assignments = (verb: Verb): Record<string, string> => {
       due_at: `case when p.to_state = 'pending' and p.line_free
         then now() + make_interval(secs => coalesce(:due_seconds::double precision, 0)) end`,
       answered_at: 'null',
+      join_until: 'null',
       front: `t.line is not null and p.line_free and (p.to_state in ('pending', 'claimed')
         or p.retry_at is not null)`,
       ready_reason: `case when p.retry_at is not null then 'retried'
@@ -53,6 +54,17 @@ export const assignments = (verb: Verb): Record<string, string> => {
         or (p.to_state = 'failed' and p.retry_at is null) then p.at end`,
     }),
     ...(verb === 'comeDue' && { ready_reason: 'null' }),
+    ...(verb === 'join' && {
+      due_at: 'null',
+      join_until: ':join_until',
+      join_ids: ':children::uuid[]',
+    }),
+    ...(verb === 'joined' && {
+      due_at: 'now()',
+      join_until: 'null',
+      join_seen: `array(select c.id from todos c
+        where c.id = any(t.join_ids) and c.finished_at is not null)`,
+    }),
     ...(verb === 'unblock' && { due_at: 'now()', front: 'true' }),
     ...(verb === 'defer' && { answered_at: 'coalesce(t.answered_at, p.at)' }),
     ...(verb === 'hold' && {
@@ -129,7 +141,7 @@ const leaseAssignments = (lease: Rule['lease'], parks: boolean): Record<string, 
 export const readyOf = (verb: Verb): string => {
   const { ready } = rule(verb)
   if (verb === 'comeDue') return 'p.ready_reason'
-  if (verb === 'unblock') return `'${ready}'`
+  if (verb === 'unblock' || verb === 'joined') return `'${ready}'`
   if (!ready) return 'null'
   return `case when p.to_state = 'pending' and p.line_free
     and coalesce(:due_seconds::double precision, 0) <= 0 then '${ready}' end`

@@ -1,6 +1,6 @@
 /** What the caller of a verb brings, and the parameters of the sentence it becomes. */
 import type { State } from '../domain/lifecycle.ts'
-import type { EventDetail, JsonObject, Message } from '../domain/todo.ts'
+import type { EventDetail, JoinUntil, JsonObject, Message } from '../domain/todo.ts'
 
 /** Members that a verb does not use are ignored by its SQL. */
 export interface Change {
@@ -29,6 +29,9 @@ export interface Change {
   schema?: JsonObject
   /** Resume, answer: the seq of the question that was read when the answer was checked. */
   question?: number
+  /** Join: for which children, and until when. */
+  children?: readonly string[]
+  joinUntil?: JoinUntil
   /** Messages up to this seq are handled. */
   through?: number
   /** Revoke: the queues it is settled for. */
@@ -61,6 +64,8 @@ export const parameters = (change: Change): Record<string, unknown> => ({
   max_wait_seconds: change.maxWaitSeconds,
   schema: change.schema && JSON.stringify(change.schema),
   question: change.question,
+  children: change.children,
+  join_until: change.joinUntil,
   through: change.through,
   ttl_seconds: change.ttlSeconds,
   queues: change.queues,

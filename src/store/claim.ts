@@ -1,9 +1,10 @@
 /** The claim, and everything its claimant needs to begin, in one statement. */
 
-import type { Attempt, StoredMessage, TodoView } from '../domain/todo.ts'
+import type { Attempt, Child, StoredMessage, TodoView } from '../domain/todo.ts'
 import { type AttemptJson, toAttempt } from './attempts.ts'
 import type { Change } from './change.ts'
 import type { Session } from './database.ts'
+import { childrenOf } from './families.ts'
 import { claimStatements, transitionClaim } from './transition.ts'
 import { type DocumentsRow, documentsOf, toDocuments } from './views.ts'
 
@@ -13,11 +14,13 @@ export interface Taken {
   priorAttempts: Attempt[]
   /** The lease of an earlier holder had lapsed: this claim ended its attempt. */
   tookOver: boolean
+  children: Child[]
 }
 
 const PRIOR_ATTEMPTS = 5
 
 interface Extra extends DocumentsRow {
+  children: Child[] | null
   prior: AttemptJson[] | null
   acknowledged_seq: number
   owed: number[] | null
@@ -25,6 +28,7 @@ interface Extra extends DocumentsRow {
 
 /** On a first claim there is nothing but the message: the rest is not even looked for. */
 const claims = claimStatements<Extra>(`, m.acknowledged_seq,
+  case when m.attempts_total > 1 then ${childrenOf('m')} end as children,
   case when m.unread > 0 then (select json_agg(o.seq order by o.seq) from messages o
     where o.todo_id = m.id and o.owed and o.seq > m.acknowledged_seq) end as owed,
   case when m.attempts_total > 1 then (select json_agg(a order by a.seq desc) from (
@@ -54,6 +58,7 @@ export const readClaimed = async (
       unread: view.messages.filter(({ seq }) => owed.has(seq)),
       priorAttempts: (extra.prior ?? []).map((row) => closedNow(toAttempt(row), todo.updatedAt)),
       tookOver: from === 'claimed',
+      children: extra.children ?? [],
     }
   })
 }

@@ -15,13 +15,14 @@ interface EndpointRow {
   interrupt_ttl_seconds: number | null
   effects: string[] | null
   send_per_minute: number | null
+  concurrency: number | null
   created_at: Date
   expires_at: Date | null
   revoked_at: Date | null
 }
 
 const COLUMNS = `e.id, e.name, e.queues, e.verbs, e.default_lease_seconds, e.interrupt_ttl_seconds,
-  e.effects, e.send_per_minute, e.created_at, e.expires_at, e.revoked_at`
+  e.effects, e.send_per_minute, e.concurrency, e.created_at, e.expires_at, e.revoked_at`
 
 const toEndpoint = (row: EndpointRow): Endpoint => ({
   id: row.id,
@@ -32,6 +33,7 @@ const toEndpoint = (row: EndpointRow): Endpoint => ({
   interruptTtlSeconds: row.interrupt_ttl_seconds,
   effects: row.effects,
   sendPerMinute: row.send_per_minute,
+  concurrency: row.concurrency,
   createdAt: row.created_at,
   expiresAt: row.expires_at,
   revokedAt: row.revoked_at,
@@ -68,9 +70,9 @@ export const readEndpoints = async (session: Session): Promise<Endpoint[]> =>
 const add: Statement<EndpointRow> = statement(
   'endpoint_add',
   `insert into endpoints as e (name, token_sha256, queues, verbs, default_lease_seconds,
-    interrupt_ttl_seconds, effects, send_per_minute, expires_at)
+    interrupt_ttl_seconds, effects, send_per_minute, concurrency, expires_at)
   values (:name, :hash::bytea, :queues::text[], :verbs::text[], :lease::int, :interrupt_ttl::int,
-    :effects::text[], :send_per_minute::int, now() + make_interval(secs => :expires_in::float8))
+    :effects::text[], :send_per_minute::int, :concurrency::int, now() + make_interval(secs => :expires_in::float8))
   returning ${COLUMNS}`,
 )
 
@@ -82,6 +84,7 @@ export interface NewEndpoint {
   interruptTtlSeconds: number | null
   effects: readonly string[] | null
   sendPerMinute: number | null
+  concurrency: number | null
   expiresInSeconds: number | null
 }
 
@@ -99,6 +102,7 @@ export const addEndpoint = async (
     interrupt_ttl: endpoint.interruptTtlSeconds,
     effects: endpoint.effects,
     send_per_minute: endpoint.sendPerMinute,
+    concurrency: endpoint.concurrency,
     expires_in: endpoint.expiresInSeconds,
   })
   return toEndpoint(row!)
@@ -121,7 +125,8 @@ const update: Statement<EndpointRow> = statement(
     default_lease_seconds = coalesce(:lease::int, e.default_lease_seconds),
     interrupt_ttl_seconds = coalesce(:interrupt_ttl::int, e.interrupt_ttl_seconds),
     effects = coalesce(:effects::text[], e.effects),
-    send_per_minute = coalesce(:send_per_minute::int, e.send_per_minute)
+    send_per_minute = coalesce(:send_per_minute::int, e.send_per_minute),
+    concurrency = coalesce(:concurrency::int, e.concurrency)
   where e.id = :id::uuid and e.revoked_at is null returning ${COLUMNS}`,
 )
 
@@ -160,6 +165,7 @@ export const updateEndpoint = (
     interrupt_ttl: change.interruptTtlSeconds,
     effects: change.effects,
     send_per_minute: change.sendPerMinute,
+    concurrency: change.concurrency,
   })
 
 const served: Statement<{ queue: string }> = statement(

@@ -46,6 +46,20 @@ const COME_DUE_AT = 'coalesce(t.next_retry_at, t.due_at)'
 export const READ_NOW = `(select count(*) from messages m where m.todo_id = t.id and m.owed
   and m.seq > t.acknowledged_seq and m.seq <= coalesce(:through::int, 0))::int`
 
+const CHILD = 'select from todos c where c.id = any(t.join_ids)'
+
+/** `each` is told of every child's end once, and holds where there is none left to be told of. */
+const JOIN_HOLDS = `case t.join_until
+    when 'all' then not exists (${CHILD} and c.finished_at is null)
+    when 'any' then exists (${CHILD} and c.finished_at is not null)
+    else exists (${CHILD} and c.finished_at is not null
+        and c.id <> all(coalesce(t.join_seen, '{}')))
+      or not exists (${CHILD} and c.finished_at is null) end`
+
+/** Parents whose children are done, and who were not told. */
+export const STALLED_JOINS = `select t.id from todos t
+  where t.join_until is not null and (${JOIN_HOLDS}) limit :limit::int`
+
 /** Nobody else of its conversation is at work. */
 export const LINE_FREE = `(t.line is null or t.front
     or not exists (select from todos f where f.line = t.line and f.front))`
@@ -82,10 +96,11 @@ const CONDITIONS: Readonly<Record<Condition, string>> = {
   lineFree: LINE_FREE,
   lineBusy: `not ${LINE_FREE}`,
   // Answers come before newcomers; among each, who came first.
-  nextInLine: `t.due_at is null and ${LINE_FREE} and not exists (select from todos w
+  nextInLine: `t.line is not null and not t.front and t.due_at is null and ${LINE_FREE} and not exists (select from todos w
       where w.line = t.line and not w.front and w.answered_at is not null)
     and not exists (select from todos w where w.line = t.line and not w.front
       and w.state = 'pending' and w.lined_at < t.lined_at)`,
+  joinHolds: `t.join_until is not null and (${JOIN_HOLDS})`,
   answeredLater: `t.answered_at is not null and ${LINE_FREE} and not exists (select from todos w
       where w.line = t.line and not w.front and w.answered_at < t.answered_at)`,
   unfinished: 't.finished_at is null',

@@ -40,6 +40,10 @@ const matching = (filter: TodoFilter, scope: Scope): Knex.QueryBuilder => {
   if (filter.queue !== undefined) query.where('t.queue', filter.queue)
   if (filter.contextId !== undefined) query.where('t.context_id', filter.contextId)
   if (filter.states) query.whereIn('t.state', filter.states)
+  if (filter.joining === 'only') {
+    query.whereRaw(`(t.state <> 'pending' or t.join_until is not null)`)
+  }
+  if (filter.joining === 'never') query.whereNull('t.join_until')
   if (filter.retrying === 'only') {
     query.whereRaw(`(t.state <> 'failed' or t.next_retry_at is not null)`)
   }

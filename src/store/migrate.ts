@@ -9,6 +9,7 @@ import * as schema from '../../migrations/0001_schema.ts'
 import * as interruptDeadline from '../../migrations/0002_interrupt_deadline.ts'
 import * as timeouts from '../../migrations/0003_timeouts.ts'
 import * as lines from '../../migrations/0004_lines.ts'
+import * as families from '../../migrations/0005_families.ts'
 
 interface Migration {
   name: string
@@ -25,6 +26,7 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0002_interrupt_deadline', ...interruptDeadline, down },
   { name: '0003_timeouts', ...timeouts, down },
   { name: '0004_lines', ...lines, down },
+  { name: '0005_families', ...families, down },
 ]
 
 /** The database was migrated by a newer switchboard than this one. */

@@ -1,6 +1,6 @@
 /** The todo's row, between SQL's names and the domain's. */
 import type { State } from '../domain/lifecycle.ts'
-import type { Todo } from '../domain/todo.ts'
+import type { JoinUntil, Todo } from '../domain/todo.ts'
 
 export interface TodoRow {
   id: string
@@ -36,6 +36,11 @@ export interface TodoRow {
   line: string | null
   front: boolean
   answered_at: Date | null
+  parent_id: string | null
+  depth: number
+  effects: string[] | null
+  join_until: JoinUntil | null
+  join_ids: string[] | null
   retry_of: string | null
   /** Computed, by the clock that stamped the progress. */
   idle_seconds: number | null
@@ -75,6 +80,11 @@ const COLUMNS: readonly Exclude<keyof TodoRow, 'idle_seconds'>[] = [
   'line',
   'front',
   'answered_at',
+  'parent_id',
+  'depth',
+  'effects',
+  'join_until',
+  'join_ids',
   'retry_of',
 ]
 
@@ -121,6 +131,10 @@ export const toTodo = (row: TodoRow): Todo => ({
   line: row.line,
   front: row.front,
   answeredAt: row.answered_at,
+  parentId: row.parent_id,
+  depth: row.depth,
+  effects: row.effects,
+  join: row.join_until && { until: row.join_until, children: row.join_ids ?? [] },
   retryOf: row.retry_of,
   idleSeconds: row.idle_seconds,
 })

@@ -21,6 +21,9 @@ export interface NewTodo {
   line?: string
   /** Refused at intake: it is written down as ended. */
   rejected?: boolean
+  /** A child: of whom, how deep, and by when it has to end at the latest. */
+  parent?: { id: string; depth: number; closeAt: Date | null }
+  effects?: readonly string[]
 }
 
 /** Selected from its queue, so that a queue removed a moment ago takes nothing. */
@@ -35,18 +38,20 @@ with spot as materialized (
 added as (
   insert into todos (id, queue, context_id, client_id, priority, max_attempts, due_at, retry_of,
     schedule_to_start_seconds, start_to_close_seconds, heartbeat_seconds, close_at, alarm_at, line, front,
-    state, finished_at)
+    state, finished_at, parent_id, depth, effects)
   select :id::uuid, q.name, :context_id, :client_id::uuid, :priority::smallint, :max_attempts::int,
     case when s.free and not r.rejected then now() end, :retry_of::uuid, :schedule_to_start::int, :start_to_close::int, :heartbeat::int, l.close_at,
     case when not r.rejected then todo_alarm('pending', l.close_at, case when s.free then now() end, :schedule_to_start::int,
       null, null, null, null) end,
     :line::uuid, :line::uuid is not null and s.free and not r.rejected,
     case when r.rejected then 'rejected'::todo_state else 'pending' end,
-    case when r.rejected then clock_timestamp() end
+    case when r.rejected then clock_timestamp() end,
+    :parent_id::uuid, coalesce(:depth::smallint, 0), :effects::text[]
   from queues q
     cross join spot s
     cross join lateral (select coalesce(:rejected::boolean, false) as rejected) r
-    cross join lateral (select now() + make_interval(secs => :schedule_to_close::int) as close_at) l
+    cross join lateral (select least(now() + make_interval(secs => :schedule_to_close::int),
+      :close_by::timestamptz) as close_at) l
   where q.name = :queue
   -- Two at once: the one that loses stands in line, when it is added again.
   on conflict (line) where front do nothing
@@ -106,6 +111,10 @@ const valuesOf = (todo: NewTodo): Record<string, unknown> => ({
   retry_of: todo.retryOf,
   line: todo.line,
   rejected: todo.rejected,
+  parent_id: todo.parent?.id,
+  depth: todo.parent?.depth,
+  close_by: todo.parent?.closeAt,
+  effects: todo.effects,
   schedule_to_start: todo.timeouts?.scheduleToStart,
   start_to_close: todo.timeouts?.startToClose,
   schedule_to_close: todo.timeouts?.scheduleToClose,

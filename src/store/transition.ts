@@ -100,6 +100,9 @@ const ringsOf = (verb: Verb, moved: readonly Moved[]): Ring[] => {
   for (const { todo, ready, heir, answerWaits } of moved) {
     rings.push({ topic: `todo:${todo.id}`, count: 1 })
     if (ready) rings.push({ topic: `queue:${todo.queue}`, count: 1 })
+    if (todo.parentId && todo.finishedAt) {
+      rings.push({ topic: `parent:${todo.parentId}`, count: 1 })
+    }
     if (heir && answerWaits) rings.push({ topic: `line:${todo.line}`, count: 1 })
     else if (heir) {
       rings.push({ topic: `todo:${heir}`, count: 1 }, { topic: `queue:${todo.queue}`, count: 1 })

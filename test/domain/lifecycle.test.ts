@@ -78,6 +78,8 @@ test('the table is the one of the design: from, to, attempt and ready reason of 
     progress: 'claimed > same keep',
     say: 'claimed > same keep',
     artifact: 'claimed > same keep',
+    fork: 'claimed > same keep',
+    join: 'claimed > pending released',
     interrupt: 'claimed > as asked keep',
     resume: 'input-required|auth-required > claimed keep',
     answer: 'input-required|auth-required > pending released answered',
@@ -98,6 +100,7 @@ test('the table is the one of the design: from, to, attempt and ready reason of 
     unblock: 'pending > same keep unblocked',
     resumeLater: 'input-required|auth-required > claimed keep',
     answerLater: 'input-required|auth-required > pending released answered',
+    joined: 'pending > same keep joined',
     comeDue: 'pending|failed > same keep retried',
   })
   expect(VERBS.release.refund && VERBS.answer.refund).toBe(true)

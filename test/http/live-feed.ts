@@ -81,6 +81,7 @@ export const anEndpoint = (given: Partial<Endpoint>): Endpoint => ({
   interruptTtlSeconds: null,
   effects: null,
   sendPerMinute: null,
+  concurrency: null,
   createdAt: AT,
   expiresAt: null,
   revokedAt: null,

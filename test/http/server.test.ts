@@ -21,6 +21,7 @@ const endpoint = (verbs: EndpointVerb[], queues: string[]): Caller => ({
     interruptTtlSeconds: null,
     effects: null,
     sendPerMinute: null,
+    concurrency: null,
     createdAt: new Date(),
     expiresAt: null,
     revokedAt: null,

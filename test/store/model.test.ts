@@ -62,6 +62,7 @@ interface Model {
   bell: boolean
   silent: boolean
   late: boolean
+  joining: boolean
 }
 
 const fresh = (): Model => ({
@@ -81,6 +82,7 @@ const fresh = (): Model => ({
   bell: false,
   silent: false,
   late: false,
+  joining: false,
 })
 
 interface Step {
@@ -115,6 +117,8 @@ const conditions: Record<Condition, (m: Model, step: Step) => boolean> = {
   lineBusy: () => false,
   nextInLine: () => false,
   answeredLater: () => false,
+  // A join without children holds at once.
+  joinHolds: (m) => m.joining,
   unfinished: (m) => !finished(m),
   leaseLapsed: (m) => m.lapsed,
   interruptExpired: (m) => m.expired,
@@ -141,6 +145,12 @@ const advance = (m: Model, step: Step): Model | null => {
     next.expired = false
     next.due = landed === 'pending' ? !(verb === 'release' && step.delay) : false
     next.bell = next.retryScheduled || (landed === 'pending' && !next.due)
+  }
+  if (to !== 'same') next.joining = verb === 'join'
+  if (verb === 'join') next.due = false
+  if (verb === 'joined') {
+    next.joining = false
+    next.due = true
   }
   if (verb === 'comeDue') next.bell = false
   next.state = landed
@@ -185,6 +195,8 @@ const apply = async (id: string, m: Model, step: Step): Promise<string | null> =
     park: step.park,
     holdSeconds: 60,
     maxWaitSeconds: 604_800,
+    children: [],
+    joinUntil: 'all',
     message: message(by === 'client' ? 'ROLE_USER' : 'ROLE_AGENT'),
     artifact: { id: 'a', json: '{"artifactId":"a","parts":[]}', append: false, lastChunk: false },
     ttlSeconds: 86_400,

@@ -89,6 +89,7 @@ test('starts that race migrate an empty database once', async () => {
       '0002_interrupt_deadline',
       '0003_timeouts',
       '0004_lines',
+      '0005_families',
     ])
     expect(await pendingMigrations(clone.url)).toEqual([])
   } finally {

@@ -13,6 +13,7 @@ export const addWorker = async (session: Session, queues: string[]): Promise<str
       interruptTtlSeconds: null,
       effects: null,
       sendPerMinute: null,
+      concurrency: null,
       expiresInSeconds: null,
     })
   ).id

@@ -112,6 +112,23 @@ export const AGENT_METHODS: MethodTable = {
     work,
   ),
 
+  'todos.fork': unary(
+    schema.fork,
+    async ({ services, caller }, params) => ({
+      children: await services.agent.fork(params, caller),
+    }),
+    work,
+  ),
+
+  'todos.join': unary(
+    schema.join,
+    async ({ services, caller }, params) => {
+      const { state, fence } = await services.agent.join(params, caller)
+      return { state, fence }
+    },
+    work,
+  ),
+
   'todos.get': unary(
     schema.get,
     async (ctx, { id }) => fromGot(await ctx.services.agent.get(id, ctx.caller), work(ctx).id),

@@ -4,6 +4,7 @@
 import { z } from 'zod'
 import { INTERRUPT_STATES, type InterruptState } from '../../domain/lifecycle.ts'
 import { LEASE } from '../../domain/policy.ts'
+import { childIds, children, until } from '../child.ts'
 import { artifact, messageFrom, seconds, seq } from '../field.ts'
 import { jsonObject, name, text } from '../part.ts'
 
@@ -89,3 +90,7 @@ export const release = z.strictObject({
 export const reject = z.strictObject({ ...held, message: message.exactOptional() })
 
 export const get = z.strictObject({ id: name })
+
+export const fork = z.strictObject({ ...held, children })
+
+export const join = z.strictObject({ ...held, children: childIds, until })

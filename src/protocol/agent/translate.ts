@@ -16,7 +16,7 @@ import {
   fromView,
 } from '../todo.ts'
 
-export const fromClaimed = ({ view, unread, priorAttempts }: ClaimedTodo) => ({
+export const fromClaimed = ({ view, unread, priorAttempts, children }: ClaimedTodo) => ({
   id: view.todo.id,
   queue: view.todo.queue,
   contextId: view.todo.contextId,
@@ -33,7 +33,9 @@ export const fromClaimed = ({ view, unread, priorAttempts }: ClaimedTodo) => ({
   priorAttempts: priorAttempts.map(fromPriorAttempt),
   attemptsTotal: view.todo.attemptsTotal,
   metadata: view.metadata,
-  effects: null,
+  effects: view.todo.effects,
+  ...(view.todo.parentId && { parentId: view.todo.parentId }),
+  children,
   deadlines: fromDeadlines(view.todo),
 })
 

@@ -135,6 +135,21 @@ export const OPERATOR_METHODS: MethodTable = {
     answer,
   ),
 
+  'todos.fork': unary(
+    schema.fork,
+    async ({ services }, { id, children }) => ({
+      children: await services.operator.fork(id, children),
+    }),
+    admin,
+  ),
+
+  'todos.join': unary(
+    schema.join,
+    async ({ services }, { id, children, until }) =>
+      fromViewForOperators(await services.operator.join(id, children, until)),
+    admin,
+  ),
+
   'todos.retry': unary(
     schema.byId,
     async ({ services }, { id }) => fromViewForOperators(await services.operator.retry(id)),

@@ -5,6 +5,7 @@
 import { z } from 'zod'
 import { LEASE } from '../../domain/policy.ts'
 import { ENDPOINT_VERBS } from '../../domain/scope.ts'
+import { childIds, children, until } from '../child.ts'
 import { interruptTtl, messageFrom, queueName, seconds, todoQueryMembers } from '../field.ts'
 import { jsonObject, name, text } from '../part.ts'
 import { timeouts } from '../wishes.ts'
@@ -71,6 +72,7 @@ const terms = {
   interruptTtlSeconds: interruptTtl.exactOptional(),
   effects: z.array(name).max(1000).exactOptional(),
   sendPerMinute: count(1, 1_000_000).exactOptional(),
+  concurrency: count(1, 100_000).exactOptional(),
 }
 
 export const vend = z.strictObject({ ...terms, expiresInSeconds: seconds().exactOptional() })
@@ -98,6 +100,10 @@ export const send = z.strictObject({
   priority: count(0, 2).exactOptional(),
   timeouts: timeouts.exactOptional(),
 })
+
+export const fork = z.strictObject({ id: name, children })
+
+export const join = z.strictObject({ id: name, children: childIds, until })
 
 export const answer = z.strictObject({ id: name, message })
 

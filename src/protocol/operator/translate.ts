@@ -6,7 +6,7 @@ import type { z } from 'zod'
 import type { Endpoint } from '../../domain/scope.ts'
 import type { Attempt, Event, TodoFilter, TodoPage, TodoView } from '../../domain/todo.ts'
 import type { Why } from '../../domain/why.ts'
-import type { OperatorService, Queue } from '../../service/contract.ts'
+import type { OperatorService, Queue, Shown } from '../../service/contract.ts'
 import { toFilter } from '../field.ts'
 import { withoutSecrets } from '../secrets.ts'
 import { fromAttempt, fromEvent, fromStored, fromTime, fromTimeOrNull, fromView } from '../todo.ts'
@@ -34,6 +34,7 @@ export const fromEndpoint = (endpoint: Endpoint) => ({
   interruptTtlSeconds: endpoint.interruptTtlSeconds,
   effects: endpoint.effects,
   sendPerMinute: endpoint.sendPerMinute,
+  concurrency: endpoint.concurrency,
   createdAt: fromTime(endpoint.createdAt),
   expiresAt: fromTimeOrNull(endpoint.expiresAt),
   revokedAt: fromTimeOrNull(endpoint.revokedAt),
@@ -65,9 +66,10 @@ export const fromPage = ({ todos, nextPageToken, totalSize }: TodoPage) => ({
 })
 
 /** The whole record: `messages` is the history with the place each has among the events. */
-export const fromShown = (shown: { view: TodoView; attempts: Attempt[]; events: Event[] }) => ({
+export const fromShown = (shown: Shown) => ({
   ...fromViewForOperators(shown.view),
   messages: withoutSecrets(shown.view).messages.map(fromStored),
   attempts: shown.attempts.map(fromAttempt),
+  children: shown.children,
   events: shown.events.map(fromEvent),
 })

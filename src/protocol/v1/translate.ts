@@ -18,7 +18,7 @@ import type {
   TodoView,
 } from '../../domain/todo.ts'
 import type { Send } from '../../service/contract.ts'
-import { readBusy, readTimeouts } from '../wishes.ts'
+import { readBusy, readEffects, readTimeouts } from '../wishes.ts'
 import type { ListTasksRequest, SendMessageRequest, TaskState } from './schema.ts'
 
 /** A new state does not compile until it has a name here. */
@@ -36,8 +36,13 @@ export const PROJECTION: Record<State, TaskState> = {
 /** A failure with a retry due has not failed to anyone outside: it waits, as a new task does. */
 const RETRYING: TaskState = PROJECTION.pending
 
-const taskState = (state: State, retrying: boolean): TaskState =>
-  state === 'failed' && retrying ? RETRYING : PROJECTION[state]
+/** A parent that waits for its children is at work, to everyone outside. */
+const JOINING: TaskState = PROJECTION.claimed
+
+const taskState = (state: State, retrying: boolean, joining = false): TaskState => {
+  if (state === 'pending' && joining) return JOINING
+  return state === 'failed' && retrying ? RETRYING : PROJECTION[state]
+}
 
 /** Which events a stream shows; a new verb does not compile until it is decided. */
 const FRAMES: Record<EventVerb, 'status' | 'artifact' | null> = {
@@ -63,6 +68,9 @@ const FRAMES: Record<EventVerb, 'status' | 'artifact' | null> = {
   timeOut: 'status',
   defer: null,
   unblock: null,
+  fork: null,
+  join: null,
+  joined: null,
   resumeLater: 'status',
   answerLater: 'status',
   expire: 'status',
@@ -88,18 +96,23 @@ const toMessage = (message: SendMessageRequest['message']): Message => set<Messa
 export const toSend = (queue: string, { message, metadata }: SendMessageRequest): Send => {
   const timeouts = readTimeouts(metadata)
   const busy = readBusy(metadata)
+  const effects = readEffects(metadata)
   return {
     queue,
     message: toMessage(message),
     ...(metadata && { metadata }),
     ...(timeouts && { timeouts }),
     ...(busy && { busy }),
+    ...(effects && { effects }),
   }
 }
 
-const statesOf = (asked: TaskState): Pick<TodoFilter, 'states' | 'retrying'> => {
+const statesOf = (asked: TaskState): Pick<TodoFilter, 'states' | 'retrying' | 'joining'> => {
   const states = (Object.keys(PROJECTION) as State[]).filter((s) => PROJECTION[s] === asked)
-  if (asked === RETRYING) return { states: [...states, 'failed'], retrying: 'only' }
+  if (asked === RETRYING) {
+    return { states: [...states, 'failed'], retrying: 'only', joining: 'never' }
+  }
+  if (asked === JOINING) return { states: [...states, 'pending'], joining: 'only' }
   return states.includes('failed') ? { states, retrying: 'never' } : { states }
 }
 
@@ -204,7 +217,7 @@ export const fromTodo = (
     ...(view.waitsBehind && { [WAITS_BEHIND]: view.waitsBehind }),
   }
   const shown = (view.artifacts ?? []).map(fromArtifact)
-  const state = taskState(todo.state, todo.nextRetryAt !== null)
+  const state = taskState(todo.state, todo.nextRetryAt !== null, todo.join !== null)
   return set({
     id: todo.id,
     contextId: todo.contextId,

@@ -35,7 +35,12 @@ test('a claimed todo has exactly the shape of the contract', async () => {
     'todos.claim',
     {
       claim: async () => [
-        { view, unread: [{ ...view.messages[0]!, seq: 4 }], priorAttempts: [anAttempt()] },
+        {
+          view,
+          unread: [{ ...view.messages[0]!, seq: 4 }],
+          priorAttempts: [anAttempt()],
+          children: [],
+        },
       ],
     },
     {},
@@ -75,6 +80,7 @@ test('a claimed todo has exactly the shape of the contract', async () => {
         attemptsTotal: 2,
         metadata: null,
         effects: null,
+        children: [],
         deadlines: {},
       },
     ],
@@ -113,6 +119,7 @@ test('a todo has exactly the shape of the contract, its attempts included', asyn
     statusAt: AT_TEXT,
     deadlines: {},
     retryOf: null,
+    effects: null,
     idleSeconds: null,
     message,
     history: [message],

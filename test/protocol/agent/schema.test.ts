@@ -17,7 +17,7 @@ const faults = (read: z.ZodType, params: unknown): string[] => {
   )
 }
 
-test('the table has every method of the agent API but fork and join', () => {
+test('the table has every method of the agent API', () => {
   expect(Object.keys(AGENT_METHODS)).toEqual([
     'todos.claim',
     'todos.heartbeat',
@@ -31,6 +31,8 @@ test('the table has every method of the agent API but fork and join', () => {
     'todos.fail',
     'todos.release',
     'todos.reject',
+    'todos.fork',
+    'todos.join',
     'todos.get',
     'todos.list',
   ])

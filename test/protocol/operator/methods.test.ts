@@ -32,6 +32,7 @@ const ENDPOINT = {
   interruptTtlSeconds: null,
   effects: null,
   sendPerMinute: null,
+  concurrency: null,
   createdAt: AT_TEXT,
   expiresAt: null,
   revokedAt: AT_TEXT,
@@ -115,7 +116,9 @@ test('a todo is shown with its attempts, its messages in place and its events', 
   const event: Event = { ...anEvent({ position: 1, seq: 1 }), message: null, artifact: null }
   const shown = await call(
     'todos.show',
-    { show: async () => ({ view: aView(), attempts: [anAttempt()], events: [event] }) },
+    {
+      show: async () => ({ view: aView(), attempts: [anAttempt()], children: [], events: [event] }),
+    },
     { id: 'todo-1' },
   )
   const message = { messageId: 'm1', role: 'ROLE_USER', parts: [{ text: 'Draft a letter' }] }

@@ -30,6 +30,8 @@ test('the table has every method of the operator API', () => {
     'todos.show',
     'todos.send',
     'todos.answer',
+    'todos.fork',
+    'todos.join',
     'todos.retry',
     'todos.why',
     'todos.cancel',

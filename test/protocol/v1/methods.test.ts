@@ -26,6 +26,7 @@ const endpoint = (verbs: EndpointVerb[], queues = ['demo']): Caller => ({
     interruptTtlSeconds: null,
     effects: null,
     sendPerMinute: null,
+    concurrency: null,
     createdAt: new Date(),
     expiresAt: null,
     revokedAt: null,

@@ -149,9 +149,9 @@ describe('what ListTasks asks for', () => {
   })
 
   test.each([
-    ['TASK_STATE_SUBMITTED', { states: ['pending', 'failed'], retrying: 'only' }],
+    ['TASK_STATE_SUBMITTED', { states: ['pending', 'failed'], retrying: 'only', joining: 'never' }],
     ['TASK_STATE_FAILED', { states: ['failed'], retrying: 'never' }],
-    ['TASK_STATE_WORKING', { states: ['claimed'] }],
+    ['TASK_STATE_WORKING', { states: ['claimed', 'pending'], joining: 'only' }],
     ['TASK_STATE_INPUT_REQUIRED', { states: ['input-required'] }],
     ['TASK_STATE_UNSPECIFIED', {}],
   ])('%s is %j', (state, expected) => {

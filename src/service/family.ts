@@ -1,0 +1,130 @@
+/**
+ * Child tasks: made within their parent's budget, waited for without a holder, canceled with their
+ * parent. Whoever ends tells its parent after the commit, and a parent looks after its own; what is
+ * missed even so, the sweep finds, so that no join hangs.
+ */
+import { randomUUID } from 'node:crypto'
+import type { Log } from '../base/log.ts'
+import type { Metrics } from '../base/metrics.ts'
+import { invalid, Refusal } from '../domain/errors.ts'
+import { EVERYTHING } from '../domain/scope.ts'
+import type { Message, Todo } from '../domain/todo.ts'
+import type { Database, Session } from '../store/database.ts'
+import { readChildren, readLiveChildren, readOrphans, readStalledJoins } from '../store/families.ts'
+import { addTodo } from '../store/todos.ts'
+import { type Moved, tryTransition } from '../store/transition.ts'
+import type { Wake } from '../store/wake.ts'
+import { DEPTH_AT_MOST, LIVE_CHILDREN_AT_MOST, shrink } from './budget.ts'
+import { cancelTodo } from './cancel.ts'
+import type { NewChild } from './contract.ts'
+import type { Directory } from './directory.ts'
+import { excerpt } from './excerpt.ts'
+
+export interface Family {
+  /** Adds children of a todo that is locked in this session. Refuses: forbidden, limit. */
+  add(
+    session: Session,
+    parent: Todo,
+    children: readonly NewChild[],
+    clientId: string | null,
+  ): Promise<{ id: string; queue: string }[]>
+  /** Refuses ids that are not this todo's children. */
+  check(parentId: string, children: readonly string[]): Promise<void>
+  /** Wakes the parent if its join holds. */
+  look(parentId: string): Promise<void>
+  /** Tells parents that were not told, and cancels orphans; how many. */
+  sweep(): Promise<number>
+  start(): void
+  stop(): void
+}
+
+export interface FamilyParts {
+  database: Database
+  directory: Directory
+  wake: Wake
+  metrics: Metrics
+  log: Pick<Log, 'warn'>
+}
+
+const PAGE = 200
+
+export const createFamily = (parts: FamilyParts): Family => {
+  const { database, directory, wake, metrics, log } = parts
+  let off: () => void = () => {}
+
+  const addOne = async (
+    session: Session,
+    parent: Todo,
+    child: NewChild,
+    clientId: string | null,
+  ): Promise<Todo> => {
+    const queue = await directory.queue(child.queue)
+    const { timeouts, maxAttempts } = queue?.policy ?? {}
+    const id = randomUUID()
+    const contextId = randomUUID()
+    const deadline = child.deadlineSeconds ?? timeouts?.scheduleToClose
+    const effects = shrink(parent.effects, child.effects)
+    const added = await addTodo(session, {
+      id,
+      queue: child.queue,
+      contextId,
+      clientId,
+      priority: parent.priority,
+      maxAttempts: child.maxAttempts ?? maxAttempts ?? 1,
+      message: { ...child.message, role: 'ROLE_USER', taskId: id, contextId },
+      timeouts: { ...timeouts, ...(deadline !== undefined && { scheduleToClose: deadline }) },
+      detail: { text: excerpt(child.message) },
+      parent: { id: parent.id, depth: parent.depth + 1, closeAt: parent.closeAt },
+      ...(effects && { effects }),
+    })
+    if (!added) throw new Refusal('forbidden', {}, `There is no queue ${child.queue} for a child`)
+    return added
+  }
+
+  const look = async (parentId: string): Promise<void> => {
+    await tryTransition(database, 'joined', parentId, {})
+  }
+
+  return {
+    add: async (session, parent, children, clientId) => {
+      if (parent.depth >= DEPTH_AT_MOST) throw new Refusal('limit', { limit: DEPTH_AT_MOST })
+      const live = await readLiveChildren(session, parent.id, LIVE_CHILDREN_AT_MOST)
+      if (live.length + children.length > LIVE_CHILDREN_AT_MOST) {
+        throw new Refusal('limit', { limit: LIVE_CHILDREN_AT_MOST })
+      }
+      const added: Todo[] = []
+      for (const child of children) added.push(await addOne(session, parent, child, clientId))
+      return added.map(({ id, queue }) => ({ id, queue }))
+    },
+    check: async (parentId, children) => {
+      const own = new Set(
+        (await readChildren(database, parentId, LIVE_CHILDREN_AT_MOST * 10)).map(({ id }) => id),
+      )
+      const foreign = children.findIndex((id) => !own.has(id))
+      if (foreign >= 0) throw invalid(`children[${foreign}]`, 'is not a child of this todo')
+    },
+    look,
+    sweep: async () => {
+      const orphans = await readOrphans(database, PAGE)
+      for (const id of orphans) {
+        await cancelTodo(database, metrics, id, EVERYTHING).catch((error: unknown) => {
+          if (!(error instanceof Refusal) || error.kind === 'unavailable') throw error
+        })
+      }
+      const told: (Moved | null)[] = []
+      for (const id of await readStalledJoins(database, PAGE)) {
+        told.push(await tryTransition(database, 'joined', id, {}))
+      }
+      return orphans.length + told.filter((moved) => moved !== null).length
+    },
+    start: () => {
+      off = wake.onPrefix('parent:', (parentId) => {
+        look(parentId).catch((error: unknown) => {
+          if (!(error instanceof Refusal))
+            log.warn({ todo: parentId, err: error }, 'a join was not told')
+        })
+      })
+    },
+    stop: () => off(),
+  }
+}

@@ -1,0 +1,66 @@
+/** Parents and children: who belongs to whom, and who waits for whom. */
+import type { Child, Todo } from '../domain/todo.ts'
+import { type Session, type Statement, statement } from './database.ts'
+import { STALLED_JOINS } from './lease.ts'
+import { TODO_COLUMNS, type TodoRow, toTodo } from './todo-row.ts'
+
+/** A parent's children in order, as JSON. */
+export const childrenOf = (todo: string): string => `(select json_agg(json_build_object(
+    'id', c.id, 'queue', c.queue, 'state', c.state, 'retrying', c.next_retry_at is not null,
+    'result', (select d.result from details d where d.todo_id = c.id)) order by c.lined_at)
+  from todos c where c.parent_id = ${todo}.id)`
+
+interface ChildRow {
+  id: string
+  queue: string
+  state: Child['state']
+  next_retry_at: Date | null
+  result: Child['result']
+}
+
+const childrenStatement: Statement<ChildRow> = statement(
+  'children_read',
+  `select c.id, c.queue, c.state, c.next_retry_at,
+    (select d.result from details d where d.todo_id = c.id) as result
+  from todos c where c.parent_id = :id::uuid order by c.lined_at limit :limit::int`,
+)
+
+/** In the order in which they were made. */
+export const readChildren = async (session: Session, id: string, limit: number): Promise<Child[]> =>
+  (await session.run(childrenStatement, { id, limit })).map((row) => ({
+    id: row.id,
+    queue: row.queue,
+    state: row.state,
+    retrying: row.next_retry_at !== null,
+    result: row.result,
+  }))
+
+const liveStatement: Statement<TodoRow> = statement(
+  'children_live',
+  `select ${TODO_COLUMNS('c')} from todos c
+  where c.parent_id = :id::uuid and c.finished_at is null limit :limit::int`,
+)
+
+/** Children that have not ended. */
+export const readLiveChildren = async (
+  session: Session,
+  id: string,
+  limit: number,
+): Promise<Todo[]> => (await session.run(liveStatement, { id, limit })).map(toTodo)
+
+const orphansStatement: Statement<{ id: string }> = statement(
+  'children_orphaned',
+  `select c.id from todos c join todos p on p.id = c.parent_id
+  where c.parent_id is not null and c.finished_at is null and p.state = 'canceled'
+  limit :limit::int`,
+)
+
+/** Live children whose parent was canceled: a cascade that was cut short. */
+export const readOrphans = async (session: Session, limit: number): Promise<string[]> =>
+  (await session.run(orphansStatement, { limit })).map(({ id }) => id)
+
+const joinsStatement: Statement<{ id: string }> = statement('joins_stalled', STALLED_JOINS)
+
+/** Parents whose join holds, and who were not told. */
+export const readStalledJoins = async (session: Session, limit: number): Promise<string[]> =>
+  (await session.run(joinsStatement, { limit })).map(({ id }) => id)
