@@ -7,12 +7,12 @@ import { type Request, type Response, Router } from 'express'
 import type { Log } from '../base/log.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
 import { type Caller, endpointWith, watchScope } from '../domain/scope.ts'
-import { WireRefusal } from '../protocol/errors.ts'
 import type { Watch } from '../service/contract.ts'
 import type { Auth } from './auth.ts'
 import { type After, agentFrames, boardFrames, type Feed } from './feed-frame.ts'
-import { hangUpSignal } from './hang-up.ts'
+import { attentionOf } from './hang-up.ts'
 import { answerRefusal } from './refusal.ts'
+import { watchRight } from './right.ts'
 import type { StreamObserver } from './rpc-route.ts'
 import { type Source, type StreamOptions, writeStream } from './sse.ts'
 
@@ -32,7 +32,6 @@ export interface FeedParts {
   recheckMs?: number
 }
 
-const RECHECK_MS = 30_000
 const MAX_STREAMS = 2000
 
 /** Positions are bigints in the database and exact as numbers up to here. */
@@ -98,24 +97,8 @@ interface Kind {
 
 /** Both feeds, at their paths. */
 export const createFeeds = (parts: FeedParts): Router => {
-  const { watch, log, stopping, recheckMs = RECHECK_MS } = parts
+  const { watch, log, stopping, recheckMs } = parts
   let open = 0
-
-  /** Fires once the caller is known to be another than the stream was opened for. */
-  const watchRight = (kind: Kind, req: Request, granted: string, end: () => void) =>
-    setInterval(() => {
-      kind
-        .auth(req)
-        .then((caller) => kind.reach(caller, req).granted === granted)
-        .then(
-          (same) => same || end(),
-          // A database that is away says nothing about a right; a refusal does.
-          (error: unknown) => {
-            if (isRefused(error)) end()
-            else log.warn({ err: error }, 'the right to a feed could not be looked at again')
-          },
-        )
-    }, recheckMs)
 
   const serve = (kind: Kind) => async (req: Request, res: Response) => {
     const reach = kind.reach(await kind.auth(req), req)
@@ -124,9 +107,14 @@ export const createFeeds = (parts: FeedParts): Router => {
     const retryMs = await parts.sseRetryMs()
     if (open >= MAX_STREAMS) throw new Refusal('unavailable')
 
-    const withdrawn = new AbortController()
-    const signal = AbortSignal.any([hangUpSignal(res, stopping), withdrawn.signal])
-    const recheck = watchRight(kind, req, reach.granted, () => withdrawn.abort())
+    const { signal, withdraw } = attentionOf(res, stopping)
+    const unwatch = watchRight({
+      holds: async () => kind.reach(await kind.auth(req), req).granted === reach.granted,
+      withdraw,
+      onError: (error) =>
+        log.warn({ err: error }, 'the right to a feed could not be looked at again'),
+      ...(recheckMs !== undefined && { everyMs: recheckMs }),
+    })
     open += 1
     const observer = parts.onStream?.(kind.name)
     observer?.opened()
@@ -144,7 +132,7 @@ export const createFeeds = (parts: FeedParts): Router => {
       observer?.closed(outcome)
     } finally {
       open -= 1
-      clearInterval(recheck)
+      unwatch()
     }
   }
 
@@ -155,6 +143,3 @@ export const createFeeds = (parts: FeedParts): Router => {
   router.use(answerRefusal(log))
   return router
 }
-
-const isRefused = (error: unknown): boolean =>
-  error instanceof WireRefusal || (error instanceof Refusal && error.kind === 'forbidden')

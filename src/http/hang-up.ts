@@ -1,22 +1,27 @@
 /**
- * When nobody waits for an answer any more: the client closed the connection, or the server is
- * stopping. Listeners are taken off again with the response, so that a long life with many
- * streams leaves nothing on the server's own signal.
+ * When nobody waits for an answer any more: the client closed the connection, the server is
+ * stopping, or the right to it was withdrawn. Listeners are taken off again with the response, so
+ * that a long life with many streams leaves nothing on the server's own signal.
  */
 import type { ServerResponse } from 'node:http'
 
 /** Why the signal of a call fired. */
-type Gone = 'hung_up' | 'stopping'
+type Gone = 'hung_up' | 'stopping' | 'withdrawn'
 
 /** True once the server stops: the client is still there, and may be told to come again. */
 export const isStopping = (signal: AbortSignal): boolean =>
   signal.aborted && signal.reason === ('stopping' satisfies Gone)
 
-/**
- * A signal that fires with reason `hung_up` when the response closes unfinished and with
- * `stopping` when `stopping` fires.
- */
-export const hangUpSignal = (res: ServerResponse, stopping?: AbortSignal): AbortSignal => {
+export interface Attention {
+  /**
+   * Fires with reason `hung_up` when the response closes unfinished, with `stopping` when
+   * `stopping` fires, with `withdrawn` when told to.
+   */
+  signal: AbortSignal
+  withdraw(): void
+}
+
+export const attentionOf = (res: ServerResponse, stopping?: AbortSignal): Attention => {
   const controller = new AbortController()
   const stop = (): void => controller.abort('stopping' satisfies Gone)
   if (stopping?.aborted) stop()
@@ -27,5 +32,8 @@ export const hangUpSignal = (res: ServerResponse, stopping?: AbortSignal): Abort
   }
   if (res.closed) close()
   else res.once('close', close)
-  return controller.signal
+  return {
+    signal: controller.signal,
+    withdraw: () => controller.abort('withdrawn' satisfies Gone),
+  }
 }

@@ -10,8 +10,9 @@ import type { Call } from '../protocol/method.ts'
 import type { Rpc, RpcAnswer, RpcCall } from '../rpc/server.ts'
 import { type Auth, challengeFor } from './auth.ts'
 import { type BodyOptions, readText } from './body.ts'
-import { hangUpSignal } from './hang-up.ts'
+import { type Attention, attentionOf } from './hang-up.ts'
 import { requestIdOf } from './request-id.ts'
+import { watchRight } from './right.ts'
 import { type StreamOptions, type StreamOutcome, writeStream } from './sse.ts'
 
 /** What a call is made of, once its caller is known. */
@@ -26,6 +27,8 @@ export interface RpcRouteParts<C extends Call> {
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
   stopping?: AbortSignal
   onStream?: StreamObserver
+  /** How often an open stream's right is looked at again. */
+  recheckMs?: number
 }
 
 /** Counts streams: `opened` once, then `closed` once with how it ended. */
@@ -63,11 +66,22 @@ const sendJson = (
   res.end(text)
 }
 
+/** What a caller may do: a stream ends when that is not the same any more. */
+const rightsOf = (caller: Caller): string =>
+  caller.kind === 'operator'
+    ? caller.kind
+    : JSON.stringify([caller.endpoint.id, caller.endpoint.queues, caller.endpoint.verbs])
+
 /** A handler for every HTTP method of the endpoint's path; all but POST are answered 405. */
 export const rpcRoute = <C extends Call>(parts: RpcRouteParts<C>): RequestHandler => {
-  const { rpc, auth, body, open, sse, stopping, onStream } = parts
+  const { rpc, auth, body, open, sse, stopping, onStream, recheckMs } = parts
 
-  const answerTo = async (req: Request, res: Response, signal: AbortSignal): Promise<RpcAnswer> => {
+  /** Also who asks, where that is known. */
+  const answerTo = async (
+    req: Request,
+    res: Response,
+    signal: AbortSignal,
+  ): Promise<[RpcAnswer, Caller?]> => {
     const requestId = requestIdOf(res)
     try {
       const caller: Caller = await auth(req)
@@ -75,23 +89,29 @@ export const rpcRoute = <C extends Call>(parts: RpcRouteParts<C>): RequestHandle
       if (stopping?.aborted) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
       const text = await readText(req, body)
       const facts = { caller, signal, lastEventId: lastEventId(req), requestId }
-      return await rpc.answer({ text, requestId, ...open(req, facts) })
+      return [await rpc.answer({ text, requestId, ...open(req, facts) }), caller]
     } catch (error) {
-      return rpc.refuse(error, requestId)
+      return [rpc.refuse(error, requestId)]
     }
   }
 
-  const send = async (
+  const sendStream = async (
     req: Request,
     res: Response,
-    answer: RpcAnswer,
-    signal: AbortSignal,
+    { frames, onError }: Extract<RpcAnswer, { kind: 'stream' }>,
+    { signal, withdraw }: Attention,
+    caller: Caller,
   ): Promise<void> => {
-    if (answer.kind === 'json') return sendJson(req, res, answer)
-    if (answer.kind === 'nothing') return void res.status(204).end()
+    const granted = rightsOf(caller)
+    const unwatch = watchRight({
+      holds: async () => rightsOf(await auth(req)) === granted,
+      withdraw,
+      ...(recheckMs !== undefined && { everyMs: recheckMs }),
+    })
     onStream?.opened()
-    const { frames, onError } = answer
-    onStream?.closed(await writeStream(res, frames, { ...sse, signal, onError }))
+    const outcome = await writeStream(res, frames, { ...sse, signal, onError })
+    unwatch()
+    onStream?.closed(outcome)
   }
 
   return async (req, res) => {
@@ -102,8 +122,11 @@ export const rpcRoute = <C extends Call>(parts: RpcRouteParts<C>): RequestHandle
         .json({ error: { code: 405, message: 'Use POST' } })
       return
     }
-    const signal = hangUpSignal(res, stopping)
-    const answer = await answerTo(req, res, signal)
-    if (!res.closed || answer.kind === 'stream') await send(req, res, answer, signal)
+    const attention = attentionOf(res, stopping)
+    const [answer, caller] = await answerTo(req, res, attention.signal)
+    if (answer.kind === 'stream') await sendStream(req, res, answer, attention, caller!)
+    else if (res.closed) return
+    else if (answer.kind === 'json') sendJson(req, res, answer)
+    else res.status(204).end()
   }
 }

@@ -45,6 +45,8 @@ export interface HttpParts extends Omit<OpsParts, 'publicUrl'> {
   /** The longest a blocking SendMessage waits, in milliseconds. */
   maxWaitMs?: number
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
+  /** How often an open stream's right is looked at again. */
+  recheckMs?: number
   /** Fires when the server stops: streams end, waits are answered as things are. */
   stopping?: AbortSignal
   observe?: HttpObserver
@@ -95,7 +97,7 @@ const lastErrorHandler =
 
 type Shared<C extends Call> = Pick<
   RpcRouteParts<C>,
-  'rpc' | 'auth' | 'sse' | 'stopping' | 'onStream'
+  'rpc' | 'auth' | 'sse' | 'stopping' | 'onStream' | 'recheckMs'
 >
 
 /** What the three endpoints have in common. */
@@ -104,7 +106,7 @@ const shared = <C extends Call>(
   surface: Surface,
   served: Pick<Parameters<typeof createRpc<C>>[0], 'tables' | 'wording' | 'batches'>,
 ): Shared<C> => {
-  const { observe, log, sse, stopping, authenticate, adminToken } = parts
+  const { observe, log, sse, stopping, recheckMs, authenticate, adminToken } = parts
   return {
     rpc: createRpc<C>({ ...served, log, onCall: (call) => observe?.answered?.(surface, call) }),
     auth: createAuth({
@@ -118,6 +120,7 @@ const shared = <C extends Call>(
     },
     ...(sse && { sse }),
     ...(stopping && { stopping }),
+    ...(recheckMs !== undefined && { recheckMs }),
   }
 }
 

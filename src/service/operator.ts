@@ -85,7 +85,7 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
   const { database, directory, metrics, deliver, intake, family, revocation } = parts
 
   const knownSetting = (key: string): (typeof SETTINGS)[string] => {
-    const setting = SETTINGS[key]
+    const setting = Object.hasOwn(SETTINGS, key) ? SETTINGS[key] : undefined
     if (!setting) {
       throw invalid('key', `is not a setting; there are ${Object.keys(SETTINGS).join(', ')}`)
     }

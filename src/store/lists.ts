@@ -5,6 +5,7 @@ import { EVERYTHING, type Scope } from '../domain/scope.ts'
 import type { Todo, TodoFilter, TodoPage } from '../domain/todo.ts'
 import type { Session } from './database.ts'
 import { TODO_COLUMNS, type TodoRow } from './todo-row.ts'
+import { isUuid } from './uuid.ts'
 import { type DocumentsRow, documentsOf, toView } from './views.ts'
 
 /** Builds SQL only; it has no connection. */
@@ -18,10 +19,14 @@ interface Cursor {
 const encodeCursor = (todo: Todo): string =>
   Buffer.from(JSON.stringify([todo.statusAt.toISOString(), todo.id])).toString('base64url')
 
+/** Just as encodeCursor writes it, in a year that the database has too. */
+const isMoment = (at: unknown): at is string =>
+  typeof at === 'string' && /^(?!0000)\d{4}-/.test(at) && new Date(at).toISOString() === at
+
 const decodeCursor = (token: string): Cursor => {
   try {
-    const [at, id] = JSON.parse(Buffer.from(token, 'base64url').toString()) as [string, string]
-    if (/^[0-9a-f-]{36}$/.test(id) && !Number.isNaN(Date.parse(at))) return { at, id }
+    const [at, id] = JSON.parse(Buffer.from(token, 'base64url').toString()) as unknown[]
+    if (isMoment(at) && typeof id === 'string' && isUuid(id)) return { at, id }
   } catch {
     // Falls through: whatever it was, it is not one of ours.
   }

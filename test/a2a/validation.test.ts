@@ -9,6 +9,7 @@ const app = await startApp()
 const { client, agent } = await app.line('desk')
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
+const operator = (method: string, params: unknown) => operate(app, method, params)
 
 const BAD_REQUEST = 'type.googleapis.com/google.rpc.BadRequest'
 
@@ -91,6 +92,25 @@ test.each<[string, unknown]>([
 })
 
 const ODD = ["'; DROP TABLE todos;--", '%', '_', 'a b', '*', '../../etc/passwd', '$1', '\\', '😀']
+
+test.each([
+  ['1', UNKNOWN_ID],
+  [5, UNKNOWN_ID],
+  ['0000-01-01T00:00:00.000Z', UNKNOWN_ID],
+  ['2026-02-31T00:00:00.000Z', UNKNOWN_ID],
+  ['+275760-09-13T00:00:00.000Z', UNKNOWN_ID],
+  [['2026-01-01T00:00:00.000Z'], UNKNOWN_ID],
+  ['2026-01-01T00:00:00.000Z', '-'.repeat(36)],
+  ['2026-01-01T00:00:00.000Z', [UNKNOWN_ID]],
+])('a page token made up of %j and %j is refused by every list', async (at, id) => {
+  const pageToken = Buffer.from(JSON.stringify([at, id])).toString('base64url')
+  const { error } = await a2a.call('ListTasks', { pageToken })
+  expect(error.code).toBe(-32602)
+  expect(fieldsOf(error)).toEqual(['pageToken'])
+  for (const call of [worker.call, operator]) {
+    expect((await refusalOf(call('todos.list', { pageToken }))).code).toBe(-32602)
+  }
+})
 
 test.each([...ODD, 'x'.repeat(200)])(
   'an id of %j names no task: the same answer as for one that never was',

@@ -380,6 +380,33 @@ describe('A2A', () => {
     expect(counts.streams).toEqual(['a2a opened', 'a2a ended', 'a2a opened', 'a2a ended'])
   })
 
+  test.each<[string, Caller | undefined]>([
+    ['is revoked', undefined],
+    ['may do less than before', endpoint(['answer'], ['demo'])],
+  ])('ends the stream of a token that %s, also of a task at rest', async (_, later) => {
+    let caller: Caller | undefined = endpoint(['send'], ['demo'])
+    let readers = 0
+    const watch: Partial<Watch> = {
+      follow: async function* (_id, _from, signal) {
+        readers += 1
+        await new Promise((resolve) => signal.addEventListener('abort', resolve))
+        readers -= 1
+        yield* []
+      },
+    }
+    const client: Partial<ClientService> = { get: async () => view({ state: 'claimed' }) }
+    const parts = { recheckMs: 20, authenticate: async () => caller ?? null }
+    const { a2a, counts } = await start({ client, watch, parts })
+    const stream = await a2a('SubscribeToTask', { id: 't-7' })
+    await expect.poll(() => readers).toBe(1)
+    // A right that is as it was ends nothing.
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    expect(readers).toBe(1)
+    caller = later
+    expect(await stream.text()).toContain('TASK_STATE_WORKING')
+    await expect.poll(() => [readers, counts.streams.at(-1)]).toEqual([0, 'a2a ended'])
+  })
+
   test('ends a wait and not the task when the client hangs up', async () => {
     let reason: unknown
     const watch: Partial<Watch> = {

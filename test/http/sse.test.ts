@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { describe, expect, test, vi } from 'vitest'
-import { hangUpSignal } from '../../src/http/hang-up.ts'
+import { attentionOf } from '../../src/http/hang-up.ts'
 import {
   encodeFrame,
   type Frame,
@@ -28,7 +28,7 @@ const serve = async (
     over = resolve
   })
   const server = await listen((_req, res) => {
-    const signal = hangUpSignal(res, stopping)
+    const { signal } = attentionOf(res, stopping)
     void writeStream(res, source(signal, res), { signal, ...options }).then((how) => over(how))
   })
   return { ...server, outcome }

@@ -217,3 +217,8 @@ test('a todo, its events and the feed are read by their keys', async () => {
   expectIndexed(await plansOf((session) => readEvents(session, watched, 100)), 'events_pkey')
   expectIndexed(await plansOf((session) => readFeed(session, 10, 100)), 'events_position')
 })
+
+test('no statement is compiled: a plan that lacks an index looks far dearer than it is', async () => {
+  const rows = await store.database.query(`select current_setting('jit') as jit`, [])
+  expect(rows).toEqual([{ jit: 'off' }])
+})
