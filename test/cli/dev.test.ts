@@ -12,8 +12,17 @@ const ROOT = path.join(import.meta.dirname, '../..')
 const run = promisify(execFile)
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sb-dev-'))
 const running: ChildProcess[] = []
+/** Led by a shell: killing that one would leave the others. */
+const groups: number[] = []
 afterAll(() => {
   for (const child of running) if (child.exitCode === null) child.kill('SIGKILL')
+  for (const group of groups) {
+    try {
+      process.kill(-group, 'SIGKILL')
+    } catch {
+      // It has ended, as it should.
+    }
+  }
   fs.rmSync(folder, { recursive: true, force: true })
 })
 
@@ -117,7 +126,7 @@ test('dev prints addresses, tokens and commands that work as pasted; a kill -9 c
     detached: true,
     stdio: ['ignore', 'pipe', 'ignore'],
   })
-  running.push(watching)
+  groups.push(watching.pid!)
   let seen = ''
   watching.stdout.on('data', (chunk: Buffer) => {
     seen += chunk
