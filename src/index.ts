@@ -4,7 +4,7 @@
  */
 export { type Agent, type AgentOptions, createAgent } from './agent-kit/agent.ts'
 export type { Handler, UnreadPolicy } from './agent-kit/attempt.ts'
-export type { ArtifactChunk, AskOptions, Context, Outcome } from './agent-kit/context.ts'
+export type { ArtifactChunk, AskOptions, Context, NewChild, Outcome } from './agent-kit/context.ts'
 export {
   AgentApiError,
   AnswerTimeout,
@@ -17,6 +17,7 @@ export type { AgentLog } from './agent-kit/log.ts'
 export type { ToolOptions } from './agent-kit/tool.ts'
 export {
   type Artifact,
+  type Child,
   type ClaimedTodo,
   type Message,
   type OwedMessage,

@@ -27,6 +27,19 @@ export interface AskOptions {
   holdSeconds?: number
 }
 
+/** A child to be made; what it leaves out comes from its queue, or from the todo that forks it. */
+export interface NewChild {
+  queue: string
+  message: Sayable
+  /** Among those of the todo that forks it; all of them unless said otherwise. */
+  effects?: string[]
+  deadlineSeconds?: number
+  maxAttempts?: number
+}
+
+/** To its child a parent is the client. */
+const asClient = (said: Sayable): Message => ({ ...toMessage(said), role: 'ROLE_USER' })
+
 export interface ArtifactChunk extends Omit<Artifact, 'artifactId'> {
   artifactId?: string
   append?: boolean
@@ -73,6 +86,14 @@ export interface Context {
     prompt: Sayable,
     options?: { state?: 'input-required' | 'auth-required'; schema?: JsonObject },
   ): Promise<void>
+  /** Makes children within this todo's budget; their ids, in order. */
+  fork(children: readonly NewChild[]): Promise<string[]>
+  /**
+   * Waits for children without holding the todo: it comes back as a new claim once all or any have
+   * ended (`each`: whenever one more has), with all of them in `children`. The handler should return
+   * at once.
+   */
+  join(children: readonly string[], until?: 'all' | 'any' | 'each'): Promise<void>
   /** Messages of the client that the handler was not given yet. */
   messages(): Promise<Message[]>
   /** From now on messages go to this listener, one at a time; what it throws fails the todo. */
@@ -146,6 +167,18 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
         hold: false,
         ...(schema === undefined ? {} : { schema }),
       })
+    },
+    async fork(children) {
+      const forked = await hold.verb<{ children: { id: string }[] }>('todos.fork', {
+        children: children.map(({ message, ...child }) => ({
+          ...child,
+          message: asClient(message),
+        })),
+      })
+      return forked.children.map(({ id }) => id)
+    },
+    async join(children, until = 'all') {
+      await hold.end('todos.join', { children, until })
     },
     messages: () => inbox.take(),
     onMessage: (listener) => inbox.listen(listener),

@@ -60,6 +60,15 @@ export interface PriorAttempt {
   summary: string | null
 }
 
+/** A child as its parent sees it. `retrying`: it failed, and has not ended yet. */
+export interface Child {
+  id: string
+  queue: string
+  state: string
+  retrying: boolean
+  result: JsonObject | null
+}
+
 /** A todo as its claim hands it over. `fence` is a number as a decimal string. */
 export interface ClaimedTodo {
   id: string
@@ -85,6 +94,8 @@ export interface ClaimedTodo {
   effects: string[] | null
   deadlines: { startToClose?: string; scheduleToClose?: string; heartbeatSeconds?: number }
   parentId?: string
+  /** What this todo forked, in order. */
+  children: Child[]
   traceparent?: string
 }
 

@@ -118,6 +118,7 @@ export const claimed = (members: object = {}): object => ({
   attemptsTotal: 1,
   metadata: null,
   effects: null,
+  children: [],
   deadlines: {},
   ...members,
 })

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { createAgent, textOf } from '../../src/index.ts'
 import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
 import { until } from '../support/until.ts'
@@ -293,4 +294,30 @@ test('an endpoint that sends more than its rate is told when it may go on, and n
   const third = await hasty.send('three', {}, { returnImmediately: true })
   expect(JSON.stringify(third.error)).toContain('RATE_LIMITED')
   expect((await hasty.call('ListTasks', {})).result.totalSize).toBe(2)
+})
+
+test('an agent on the kit forks, joins, and goes on with what its children brought', async () => {
+  const kitParents = await app.line('kit-parents')
+  await app.line('kit-children')
+  const { token } = await app.vend(['work', 'send'], ['kit-parents', 'kit-children'])
+  const worker = createAgent({ url: app.url, token, concurrency: 3 }, async (ctx) => {
+    if (ctx.todo.queue === 'kit-children') return { result: { text: textOf(ctx.todo.message) } }
+    if (ctx.todo.children.length > 0) {
+      return ctx.todo.children.map(({ result }) => String(result?.text)).join(' and ')
+    }
+    const ids = await ctx.fork(
+      ['one', 'two'].map((message) => ({ queue: 'kit-children', message })),
+    )
+    await ctx.join(ids)
+  })
+  worker.start()
+  try {
+    const sent = await a2aClient(app.url, 'kit-parents', kitParents.client.token).send('both')
+    expect(sent.result.task.status).toMatchObject({
+      state: 'TASK_STATE_COMPLETED',
+      message: { parts: [{ text: 'one and two' }] },
+    })
+  } finally {
+    await worker.stop()
+  }
 })

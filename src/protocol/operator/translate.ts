@@ -4,7 +4,7 @@
  */
 import type { z } from 'zod'
 import type { Endpoint } from '../../domain/scope.ts'
-import type { Attempt, Event, TodoFilter, TodoPage, TodoView } from '../../domain/todo.ts'
+import type { TodoFilter, TodoPage, TodoView } from '../../domain/todo.ts'
 import type { Why } from '../../domain/why.ts'
 import type { OperatorService, Queue, Shown } from '../../service/contract.ts'
 import { toFilter } from '../field.ts'
