@@ -26,6 +26,8 @@ export interface EmbeddedPostgres {
   pid: number
   /** False: another process started it, and it goes when that one does. */
   owned: boolean
+  /** Resolves if an owned server ends although nobody stopped it. */
+  lost: Promise<void>
   /** Stops an owned server, cutting off who is still connected. Does nothing to a shared one. */
   stop(): Promise<void>
 }
@@ -124,7 +126,10 @@ const own = async (
       stopping ??= end(child).finally(giveBack)
       return stopping
     }
-    return { ...reachedBy(socket, PORT), pid: child.pid ?? 0, owned: true, stop }
+    const lost = new Promise<void>((resolve) => {
+      child.once('exit', () => stopping ?? resolve())
+    })
+    return { ...reachedBy(socket, PORT), pid: child.pid ?? 0, owned: true, lost, stop }
   } catch (error) {
     giveBack()
     throw error
@@ -168,7 +173,8 @@ const share = async (dir: string): Promise<EmbeddedPostgres | null> => {
     if (!found?.ready) continue
     const reached = reachedBy(found.socketFolder, found.port)
     if (await answers(reached.connection)) {
-      return { ...reached, pid: found.pid, owned: false, stop: async () => {} }
+      const lost = new Promise<void>(() => {})
+      return { ...reached, pid: found.pid, owned: false, lost, stop: async () => {} }
     }
   }
   return null

@@ -10,20 +10,26 @@ class Interrupted extends Error {}
 export interface Life {
   /** Runs the next step of the start; `stop` undoes it at the end. */
   step<Part>(start: () => Promise<Part> | Part, stop: (part: Part) => unknown): Promise<Part>
+  /** Something that was started has ended by itself: everything else is stopped, too. */
+  fail(error: Error): void
 }
 
 const SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const
 /** What a part that does not end by itself gets, after all was stopped. */
 export const LINGER_MS = 2000
 
-/** Resolves after a signal, with everything stopped. Rejects with what a step threw. */
+/** Resolves after a signal, with everything stopped. Rejects with what a step threw, or a failure. */
 export const liveUntilSignal = async (start: (life: Life) => Promise<void>): Promise<void> => {
   const stops: (() => unknown)[] = []
   let interrupted = false
   let interrupt = () => {}
-  const signaled = new Promise<void>((resolve) => {
+  let fail = (_error: Error) => {}
+  const ended = new Promise<void>((resolve, reject) => {
     interrupt = resolve
+    fail = reject
   })
+  // Where a step throws first, nobody waits for it any more.
+  ended.catch(() => {})
   for (const [signal, code] of Object.entries(SIGNALS)) {
     process.on(signal, () => {
       if (interrupted) process.exit(code)
@@ -41,8 +47,9 @@ export const liveUntilSignal = async (start: (life: Life) => Promise<void>): Pro
         stops.push(() => stop(part))
         return part
       },
+      fail,
     })
-    await signaled
+    await ended
   } catch (error) {
     if (!(error instanceof Interrupted)) throw error
   } finally {

@@ -42,6 +42,10 @@ const startOwn = async (life: Life, { dataDir }: Config): Promise<string> => {
     () => startEmbedded(dataDir),
     (database) => database.stop(),
   )
+  void embedded.lost.then(() => {
+    const message = `The PostgreSQL in ${dataDir} was killed: start again, and all that was committed is there`
+    life.fail(new CliError(EXIT.failed, message))
+  })
   return embedded.url
 }
 

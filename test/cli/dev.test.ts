@@ -59,7 +59,7 @@ const startDev = (dataDir: string): Dev => {
 
 const banner = async (dev: Dev): Promise<string> => {
   await until(() => dev.output().includes('Ctrl-C'), {
-    timeoutMs: 40_000,
+    timeoutMs: 60_000,
     what: 'the banner',
   })
   return dev.output()
@@ -157,3 +157,15 @@ test('dev prints addresses, tokens and commands that work as pasted; a kill -9 c
   expect((await third.exited)[0]).toBe(0)
   await until(() => leftovers(dataDir).length === 0, { what: 'nothing left after Ctrl-C' })
 }, 180_000)
+
+test('a PostgreSQL that is killed ends dev, which says so', async () => {
+  const dataDir = path.join(folder, 'killed')
+  const dev = startDev(dataDir)
+  await banner(dev)
+  const [cluster] = fs.readdirSync(dataDir).filter((name) => /^pg\d+$/.test(name))
+  const [pid] = fs.readFileSync(path.join(dataDir, cluster!, 'postmaster.pid'), 'utf8').split('\n')
+  process.kill(Number(pid), 'SIGKILL')
+  expect((await dev.exited)[0]).toBe(1)
+  expect(dev.errors()).toMatch(/^switchboard: The PostgreSQL in .*killed was killed: start again/m)
+  await until(() => leftovers(dataDir).length === 0, { what: 'nothing left' })
+}, 120_000)
