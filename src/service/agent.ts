@@ -7,33 +7,25 @@
 
 import type { Metrics } from '../base/metrics.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
-import type { Verb } from '../domain/lifecycle.ts'
 import { retryDelaySeconds } from '../domain/policy.ts'
-import {
-  type Caller,
-  type Endpoint,
-  EVERYTHING,
-  endpointWith,
-  may,
-  type Scope,
-} from '../domain/scope.ts'
+import { type Caller, type Endpoint, EVERYTHING, endpointWith, may } from '../domain/scope.ts'
 import type { Artifact, JsonObject, Message, StoredMessage, Todo } from '../domain/todo.ts'
 import { isClosedBefore } from '../store/artifacts.ts'
 import { readAttempts } from '../store/attempts.ts'
 import type { Change } from '../store/change.ts'
-import { readClaimed, type Taken } from '../store/claim.ts'
 import type { Database, Session } from '../store/database.ts'
 import { listTodos } from '../store/lists.ts'
-import { lockAndCount } from '../store/room.ts'
-import { type Moved, transitionOne } from '../store/transition.ts'
+import type { Moved } from '../store/transition.ts'
 import { readHeld, readView } from '../store/views.ts'
 import type { Wake } from '../store/wake.ts'
 import { checkSchema } from './answer-schema.ts'
-import type { AgentService, Claim, ClaimedTodo, Held } from './contract.ts'
+import { createClaim } from './claiming.ts'
+import type { AgentService, Held } from './contract.ts'
 import { deadlineOf, longestWaitSeconds } from './deadline.ts'
 import type { Directory } from './directory.ts'
 import { bounded, excerpt } from './excerpt.ts'
 import type { Family } from './family.ts'
+import { createHolder, scopeOf } from './holder.ts'
 import type { Line } from './line.ts'
 
 export interface AgentParts {
@@ -59,147 +51,12 @@ const HEARTBEAT_TRIES = 3
 
 export const createAgentService = (parts: AgentParts): AgentService => {
   const { database, directory, line, wake, family, metrics, pollMs } = parts
+  const holder = createHolder({ database, directory, metrics })
 
-  const scopeOf = (endpoint: Endpoint): Scope => ({ kind: 'queues', queues: endpoint.queues })
-
-  /** Moves a todo the caller holds, and counts what ended. */
-  const move = async (
-    verb: Verb,
-    { id, fence }: Held,
-    caller: Caller,
-    change: Change = {},
-    session: Session = database,
-  ): Promise<Moved> => {
-    const endpoint = endpointWith(caller, 'work')
-    const moved = await transitionOne(
-      session,
-      verb,
-      id,
-      { ...change, endpoint: endpoint.id, fence },
-      scopeOf(endpoint),
-    )
-    return moved
-  }
+  const { move, count, giveRoom } = holder
+  const claim = createClaim({ database, directory, holder, line, metrics })
 
   const agentMessage = (message: Message, id: string): Message => ({ ...message, taskId: id })
-
-  /** Where a limit held todos back, somebody who waits may have the place. */
-  const giveRoom = async (queue: string): Promise<void> => {
-    const { concurrency } = (await directory.queue(queue))?.policy ?? {}
-    if (concurrency !== undefined) database.ring([{ topic: `queue:${queue}`, count: 1 }])
-  }
-
-  const count = async ({ todo }: Moved, outcome: string): Promise<void> => {
-    metrics.attemptsEnded.inc({ queue: todo.queue, outcome })
-    if (todo.finishedAt) metrics.todosFinished.inc({ queue: todo.queue, state: todo.state })
-    await giveRoom(todo.queue)
-  }
-
-  /* ------------------------------------------------------------- claiming */
-
-  const claimedOf = (taken: Taken): ClaimedTodo => ({
-    view: taken.view,
-    unread: taken.unread,
-    priorAttempts: taken.priorAttempts,
-    children: taken.children,
-  })
-
-  const claim = async (
-    wanted: Claim,
-    caller: Caller,
-    signal: AbortSignal,
-  ): Promise<ClaimedTodo[]> => {
-    const endpoint = endpointWith(caller, 'work')
-    const queues = wanted.queues ?? endpoint.queues
-    if (queues.some((queue) => !endpoint.queues.includes(queue))) throw new Refusal('forbidden')
-    const change: Change = {
-      endpoint: endpoint.id,
-      leaseSeconds: wanted.leaseSeconds ?? endpoint.defaultLeaseSeconds,
-      claimant: bounded(wanted.claimant ?? endpoint.name, 120),
-    }
-    const place = line.join(queues)
-    metrics.waitingClaims.set(line.waiting())
-    try {
-      const deadline = performance.now() + wanted.waitMs
-      while (!signal.aborted) {
-        const taken = await claimWithinLimits(rotated(queues), wanted.limit, endpoint, change)
-        if (taken.length > 0) return await handOver(taken, caller, signal)
-        const left = deadline - performance.now()
-        if (left <= 0) break
-        await place.called(left, signal)
-      }
-      return []
-    } finally {
-      place.leave()
-      metrics.waitingClaims.set(line.waiting())
-    }
-  }
-
-  /**
-   * The claim; where a queue or the endpoint has a limit, queue by queue in a transaction that
-   * counts before it claims. A todo resumed after its answer is not held back, and may exceed it.
-   */
-  const claimWithinLimits = async (
-    queues: readonly string[],
-    limit: number,
-    endpoint: Endpoint,
-    change: Change,
-  ): Promise<Taken[]> => {
-    const known = await directory.queues()
-    const capOf = (queue: string): number =>
-      known.get(queue)?.policy.concurrency ?? Number.POSITIVE_INFINITY
-    const own = endpoint.concurrency ?? Number.POSITIVE_INFINITY
-    if (
-      own === Number.POSITIVE_INFINITY &&
-      !queues.some((queue) => Number.isFinite(capOf(queue)))
-    ) {
-      return readClaimed(database, queues, limit, change)
-    }
-    const taken: Taken[] = []
-    for (const queue of queues) {
-      const wanted = limit - taken.length
-      if (wanted <= 0) break
-      const more = await database.transaction(async (session) => {
-        const inQueue = Number.isFinite(capOf(queue)) ? await lockAndCount(session, { queue }) : 0
-        const held = Number.isFinite(own)
-          ? await lockAndCount(session, { endpoint: endpoint.id })
-          : 0
-        const room = Math.min(wanted, capOf(queue) - inQueue, own - held)
-        return room > 0 ? readClaimed(session, [queue], room, change) : []
-      })
-      taken.push(...more)
-    }
-    return taken
-  }
-
-  /** Queues are probed in turn; starting anywhere keeps the first from starving the last. */
-  const rotated = (queues: readonly string[]): readonly string[] => {
-    if (queues.length < 2) return queues
-    const start = Math.floor(Math.random() * queues.length)
-    return [...queues.slice(start), ...queues.slice(0, start)]
-  }
-
-  /** A claimant that hung up while its claim ran, or a server that stops: hand the work back. */
-  const handOver = async (
-    taken: readonly Taken[],
-    caller: Caller,
-    signal: AbortSignal,
-  ): Promise<ClaimedTodo[]> => {
-    for (const { view, tookOver } of taken) {
-      metrics.todosClaimed.inc({ queue: view.todo.queue })
-      if (tookOver) {
-        metrics.todoLeasesExpired.inc({ queue: view.todo.queue })
-        metrics.attemptsEnded.inc({ queue: view.todo.queue, outcome: 'lease_expired' })
-      }
-    }
-    if (!signal.aborted) return taken.map(claimedOf)
-    for (const { view } of taken) {
-      const held = { id: view.todo.id, fence: view.todo.fence }
-      const change = { summary: 'nobody was left to hand it to' }
-      await count(await move('release', held, caller, change), 'released')
-    }
-    return []
-  }
 
   /* ------------------------------------------------------------- artifacts */
 

@@ -15,6 +15,7 @@ import { tryTransition } from '../store/transition.ts'
 import { readAnswerSchema, readView } from '../store/views.ts'
 import { checkAnswer } from './answer-schema.ts'
 import type { Sent } from './contract.ts'
+import type { Lines } from './lines.ts'
 
 /** A message to a live todo, by an endpoint or (null) an operator, within what it may see. */
 export type Deliver = (
@@ -32,11 +33,17 @@ const TAKES_MESSAGE = [
   ['message', 'inbox'],
 ] as const
 
+export interface DeliverParts {
+  database: Database
+  lines: Pick<Lines, 'expect'>
+  metrics: Metrics
+}
+
 /** Read, try, read again: between the two a todo may move, but not for ever. */
 const TRIES = 10
 
 export const createDeliver =
-  ({ database, metrics }: { database: Database; metrics: Metrics }): Deliver =>
+  ({ database, lines, metrics }: DeliverParts): Deliver =>
   async (id, sent, scope, senderId) => {
     for (let tried = 1; ; tried += 1) {
       const view = await readView(database, id, scope)
@@ -55,6 +62,8 @@ export const createDeliver =
         if (taken.receipt.outcome === 'requeued') {
           metrics.attemptsEnded.inc({ queue: todo.queue, outcome: 'released' })
         }
+        // The one at work may have left in that very moment, and neither could see the other.
+        if (taken.receipt.outcome === 'deferred' && todo.line) lines.expect(todo.line)
         const now = await readView(database, id, EVERYTHING)
         return { ...taken, view: now ?? { ...view, todo: taken.todo } }
       }

@@ -12,12 +12,13 @@ import type { Todo } from '../domain/todo.ts'
 import type { Database, Session } from '../store/database.ts'
 import { readChildren, readLiveChildren, readOrphans, readStalledJoins } from '../store/families.ts'
 import { addTodo } from '../store/todos.ts'
-import { type Moved, tryTransition } from '../store/transition.ts'
+import { tryTransition } from '../store/transition.ts'
 import type { Wake } from '../store/wake.ts'
 import { DEPTH_AT_MOST, LIVE_CHILDREN_AT_MOST, shrink } from './budget.ts'
 import { cancelTodo } from './cancel.ts'
 import type { NewChild } from './contract.ts'
 import type { Directory } from './directory.ts'
+import { sweepEach } from './each.ts'
 import { excerpt } from './excerpt.ts'
 
 export interface Family {
@@ -45,8 +46,6 @@ export interface FamilyParts {
   metrics: Metrics
   log: Pick<Log, 'warn'>
 }
-
-const PAGE = 200
 
 export const createFamily = (parts: FamilyParts): Family => {
   const { database, directory, wake, metrics, log } = parts
@@ -81,6 +80,20 @@ export const createFamily = (parts: FamilyParts): Family => {
     return added
   }
 
+  /** One that ends meanwhile is left as it ended. */
+  const cancelOrphan = async (id: string): Promise<boolean> => {
+    try {
+      await cancelTodo(database, metrics, id, EVERYTHING)
+      return true
+    } catch (error) {
+      if (!(error instanceof Refusal) || error.kind === 'unavailable') throw error
+      return false
+    }
+  }
+
+  const notMoved = (todo: string, error: unknown): void =>
+    log.warn({ todo, err: error }, 'a todo of a family could not be moved')
+
   const look = async (parentId: string): Promise<void> => {
     await tryTransition(database, 'joined', parentId, {})
   }
@@ -105,17 +118,9 @@ export const createFamily = (parts: FamilyParts): Family => {
     },
     look,
     sweep: async () => {
-      const orphans = await readOrphans(database, PAGE)
-      for (const id of orphans) {
-        await cancelTodo(database, metrics, id, EVERYTHING).catch((error: unknown) => {
-          if (!(error instanceof Refusal) || error.kind === 'unavailable') throw error
-        })
-      }
-      const told: (Moved | null)[] = []
-      for (const id of await readStalledJoins(database, PAGE)) {
-        told.push(await tryTransition(database, 'joined', id, {}))
-      }
-      return orphans.length + told.filter((moved) => moved !== null).length
+      const orphans = await sweepEach((due) => readOrphans(database, due), cancelOrphan, notMoved)
+      const wake = async (id: string) => (await tryTransition(database, 'joined', id, {})) !== null
+      return orphans + (await sweepEach((due) => readStalledJoins(database, due), wake, notMoved))
     },
     start: () => {
       off = wake.onPrefix('parent:', (parentId) => {

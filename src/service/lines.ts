@@ -13,9 +13,10 @@ import type { Queue } from '../domain/queue.ts'
 import type { Database } from '../store/database.ts'
 import { readStalledLines, transitionLine } from '../store/transition.ts'
 import type { Wake } from '../store/wake.ts'
+import { sweepEach } from './each.ts'
 
 export interface Lines {
-  /** A newcomer stands in this line: look whether its front is free after all. */
+  /** A newcomer or an answer waits in this line: look whether its front is free after all. */
   expect(line: string): void
   /** Hands over every line whose front is free although somebody waits; how many. */
   sweep(): Promise<number>
@@ -32,7 +33,6 @@ export interface LinesParts {
 
 /** A hand-over takes about a millisecond; by the last look it is long done. */
 const LOOKS_MS = [0, 50, 500]
-const BATCH = 200
 
 /**
  * The line of a conversation: of one client, in one queue. Null in a queue where the todos of a
@@ -62,12 +62,12 @@ export const createLines = ({ database, wake, metrics, log }: LinesParts): Lines
     return moved !== null
   }
 
+  const couldNotGoOn = (line: string, error: unknown): void => {
+    if (!(error instanceof Refusal)) log.warn({ line, err: error }, 'a line could not go on')
+  }
+
   const look = async (line: string): Promise<void> => {
-    try {
-      await handOver(line)
-    } catch (error) {
-      if (!(error instanceof Refusal)) log.warn({ line, err: error }, 'a line could not go on')
-    }
+    await handOver(line).catch((error: unknown) => couldNotGoOn(line, error))
   }
 
   return {
@@ -81,17 +81,7 @@ export const createLines = ({ database, wake, metrics, log }: LinesParts): Lines
         timers.add(timer)
       }
     },
-    sweep: async () => {
-      let moved = 0
-      for (;;) {
-        const lines = await readStalledLines(database, BATCH)
-        let handed = 0
-        for (const line of lines) if (await handOver(line)) handed += 1
-        moved += handed
-        // Lines that did not move are somebody else's just now.
-        if (lines.length < BATCH || handed === 0) return moved
-      }
-    },
+    sweep: () => sweepEach((due) => readStalledLines(database, due), handOver, couldNotGoOn),
     start: () => {
       off = wake.onPrefix('line:', (line) => void look(line))
     },

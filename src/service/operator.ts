@@ -125,6 +125,8 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
             message: { ...first.message, taskId: id },
             ...(metadata && { metadata }),
             timeouts: timeoutsOf(todo),
+            // No wider than it was: what was narrowed once stays so.
+            ...(todo.effects && { effects: todo.effects }),
             detail: { text: excerpt(first.message) },
             retryOf: todo.id,
           },

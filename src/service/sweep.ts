@@ -87,16 +87,28 @@ export const createSweep = (parts: SweepParts): Sweep => {
     reap: async () => {
       // First, so that no sweep requeues into a queue that only a dead endpoint could claim.
       counted('revoked', await revocation.settleDead())
-      const leases = await batches('reapLease', { cause: 'lease_expired' }, countReaped)
-      const interrupts = await batches(
-        'reapInterrupt',
-        { ttlSeconds: await interruptTtl(), cause: 'interrupt_expired' },
-        countReclaimed,
+      const failures: unknown[] = []
+      // One that fails keeps none of the others from what they are for.
+      const step = async (sweep: string, run: () => Promise<number>): Promise<number> => {
+        try {
+          return counted(sweep, await run())
+        } catch (error) {
+          failures.push(error)
+          return 0
+        }
+      }
+      const leases = await step('lease', () =>
+        batches('reapLease', { cause: 'lease_expired' }, countReaped),
       )
-      counted('line', await lines.sweep())
-      counted('family', await family.sweep())
-      const count = counted('lease', leases) + counted('interrupt', interrupts)
+      const interrupts = await step('interrupt', async () => {
+        const change = { ttlSeconds: await interruptTtl(), cause: 'interrupt_expired' }
+        return batches('reapInterrupt', change, countReclaimed)
+      })
+      await step('line', lines.sweep)
+      await step('family', family.sweep)
+      const count = leases + interrupts
       if (count > 0) log.info({ count }, 'reaped expired leases')
+      if (failures.length > 0) throw failures[0]
       return count
     },
     timeOut: async () => {

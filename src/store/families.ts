@@ -3,6 +3,7 @@ import type { Child, Todo } from '../domain/todo.ts'
 import { type Session, type Statement, statement } from './database.ts'
 import { STALLED_JOINS } from './lease.ts'
 import { TODO_COLUMNS, type TodoRow, toTodo } from './todo-row.ts'
+import type { Due } from './transition.ts'
 
 /** A parent's children in order, as JSON. */
 export const childrenOf = (todo: string): string => `(select json_agg(json_build_object(
@@ -52,15 +53,18 @@ const orphansStatement: Statement<{ id: string }> = statement(
   'children_orphaned',
   `select c.id from todos c join todos p on p.id = c.parent_id
   where c.parent_id is not null and c.finished_at is null and p.state = 'canceled'
+    and c.id <> all(coalesce(:except::uuid[], '{}'))
   limit :limit::int`,
 )
 
 /** Live children whose parent was canceled: a cascade that was cut short. */
-export const readOrphans = async (session: Session, limit: number): Promise<string[]> =>
-  (await session.run(orphansStatement, { limit })).map(({ id }) => id)
+export const readOrphans = async (session: Session, { limit, except }: Due): Promise<string[]> =>
+  (await session.run(orphansStatement, { limit, except })).map(({ id }) => id)
 
 const joinsStatement: Statement<{ id: string }> = statement('joins_stalled', STALLED_JOINS)
 
 /** Parents whose join holds, and who were not told. */
-export const readStalledJoins = async (session: Session, limit: number): Promise<string[]> =>
-  (await session.run(joinsStatement, { limit })).map(({ id }) => id)
+export const readStalledJoins = async (
+  session: Session,
+  { limit, except }: Due,
+): Promise<string[]> => (await session.run(joinsStatement, { limit, except })).map(({ id }) => id)

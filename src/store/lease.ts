@@ -58,7 +58,8 @@ const JOIN_HOLDS = `case t.join_until
 
 /** Parents whose children are done, and who were not told. */
 export const STALLED_JOINS = `select t.id from todos t
-  where t.join_until is not null and (${JOIN_HOLDS}) limit :limit::int`
+  where t.join_until is not null and (${JOIN_HOLDS})
+    and t.id <> all(coalesce(:except::uuid[], '{}')) limit :limit::int`
 
 /** Nobody else of its conversation is at work. */
 export const LINE_FREE = `(t.line is null or t.front
@@ -176,6 +177,7 @@ export const nextInLine = (verb: Verb): string =>
 export const STALLED_LINES = `select distinct w.line from todos w
   where w.line is not null and not w.front and (w.state = 'pending' or w.answered_at is not null)
     and not exists (select from todos f where f.line = w.line and f.front)
+    and w.line <> all(coalesce(:except::uuid[], '{}'))
   limit :limit::int`
 
 /** The ids of the same rows, without touching them. */

@@ -19,44 +19,72 @@ import {
 import { LINE_FREE, READ_NOW } from './lease.ts'
 import { TODO_COLUMNS } from './todo-row.ts'
 
-/** The whole sentence: `phrase` is what lease.ts picks by; `extra` is read from the moved rows. */
-export const sentence = (verb: Verb, phrase: string, extra = ''): string => {
-  const { attempt, event } = rule(verb)
-  const sets = Object.entries(withAlarm(assignments(verb))).map(
-    ([column, value]) => `${column} = ${value}`,
-  )
-  const heirs = leavesFront(verb)
-    ? `, (select h.id from heir h where h.line = m.line) as heir,
-    (select h.state <> 'pending' from heir h where h.line = m.line) as answer_waits`
-    : ', null::uuid as heir, false as answer_waits'
-  const reads = verb === 'acknowledge' || verb === 'complete'
-  const source = phrase.trimStart().startsWith('from') ? phrase : `from todos t ${phrase}`
-  return `
-with picked as (
+/** When a failure is tried again; null for what is not one, or was the last. */
+const retryAt = (verb: Verb): string =>
+  verb === 'fail'
+    ? `case when :retry_seconds::double precision is not null and t.attempt < t.max_attempts
+      then now() + make_interval(secs => :retry_seconds::double precision) end`
+    : 'null::timestamptz'
+
+/** Which messages a verb acknowledges, counted. */
+const readNow = (verb: Verb): string =>
+  verb === 'acknowledge' || verb === 'complete' ? READ_NOW : '0'
+
+/** The row as it was before the move, and what will become of it. */
+const picked = (verb: Verb, source: string): string => `
   select t.id, t.state as from_state, ${landing(rule(verb))} as to_state,
     greatest(clock_timestamp(), t.updated_at) as at, t.ready_reason,
-    ${verb === 'fail' ? `case when :retry_seconds::double precision is not null and t.attempt < t.max_attempts then now() + make_interval(secs => :retry_seconds::double precision) end` : 'null::timestamptz'} as retry_at,
-    ${LINE_FREE} as line_free, t.front as former_front,
-    ${reads ? READ_NOW : '0'} as read_now, ${TIMEOUTS[verb] ?? 'null'} as timeout,
-    t.owner as former_owner, t.claimant as former_claimant, t.attempts_total as former_attempts,
-    t.last_heartbeat_at as former_heartbeat_at, t.progress_at as former_progress_at,
-    t.lease_expires_at as former_lease_expires_at, t.interrupted_at as former_interrupted_at,
-    t.status_seq as former_status_seq
-  ${source}),
-moved as (
-  update todos t set ${sets.join(',\n    ')}
+    ${retryAt(verb)} as retry_at, ${readNow(verb)} as read_now,
+    ${LINE_FREE} as line_free, ${TIMEOUTS[verb] ?? 'null'} as timeout,
+    t.front as former_front, t.owner as former_owner, t.claimant as former_claimant,
+    t.attempts_total as former_attempts, t.last_heartbeat_at as former_heartbeat_at,
+    t.progress_at as former_progress_at, t.lease_expires_at as former_lease_expires_at,
+    t.interrupted_at as former_interrupted_at, t.status_seq as former_status_seq
+  ${source}`
+
+/** The row as it is from now on. */
+const moved = (verb: Verb): string => {
+  const sets = Object.entries(withAlarm(assignments(verb)))
+  return `
+  update todos t set ${sets.map(([column, value]) => `${column} = ${value}`).join(',\n    ')}
   from picked p where t.id = p.id
   returning t.*, p.from_state, p.to_state, p.former_owner, p.former_claimant, p.former_attempts,
     p.former_heartbeat_at, p.former_progress_at, p.former_lease_expires_at,
-    p.former_interrupted_at, p.former_status_seq, p.former_front, p.timeout, ${readyOf(verb)} as ready)${closing(verb)}${
-      attempt === 'open' ? opening : ''
-    }${saying(verb)}${leavesFront(verb) ? handing : ''}${verb === 'artifact' ? making : ''}${keeping(verb)}${event ? telling(verb) : ''}
-select ${TODO_COLUMNS('m')}, m.from_state, m.former_owner, m.ready, m.timeout${heirs}${extra}
-from moved m${
-    attempt === 'keep'
-      ? ''
-      : `
-where attempts_agree((select count(*) from closed),
+    p.former_interrupted_at, p.former_status_seq, p.former_front, p.timeout,
+    ${readyOf(verb)} as ready`
+}
+
+/** Who is next in the line, where the verb may have left its front. */
+const heir = (verb: Verb): string =>
+  leavesFront(verb)
+    ? `(select h.id from heir h where h.line = m.line) as heir,
+  (select h.state <> 'pending' from heir h where h.line = m.line) as answer_waits`
+    : 'null::uuid as heir, false as answer_waits'
+
+/** Holds, or fails the statement with a serialization error, so that it is run again. */
+const agreement = (verb: Verb): string =>
+  rule(verb).attempt === 'keep'
+    ? 'true'
+    : `attempts_agree((select count(*) from closed),
   (select count(*) from moved where from_state in (${openStates})))`
-  }`
+
+/** The whole sentence: `phrase` is what lease.ts picks by; `extra` is read from the moved rows. */
+export const sentence = (verb: Verb, phrase: string, extra = ''): string => {
+  const source = phrase.trimStart().startsWith('from') ? phrase : `from todos t ${phrase}`
+  const clauses = [
+    closing(verb),
+    rule(verb).attempt === 'open' ? opening : '',
+    saying(verb),
+    leavesFront(verb) ? handing : '',
+    verb === 'artifact' ? making : '',
+    keeping(verb),
+    rule(verb).event ? telling(verb) : '',
+  ]
+  return `
+with picked as (${picked(verb, source)}),
+moved as (${moved(verb)})${clauses.join('')}
+select ${TODO_COLUMNS('m')}, m.from_state, m.former_owner, m.ready, m.timeout,
+  ${heir(verb)}${extra}
+from moved m
+where ${agreement(verb)}`
 }

@@ -225,8 +225,11 @@ export const transitionLine = async (session: Session, line: string): Promise<Mo
 const stalledStatement = statement<{ line: string }>('lines_stalled', STALLED_LINES)
 
 /** Lines whose front is free although somebody waits in them. */
-export const readStalledLines = async (session: Session, limit: number): Promise<string[]> =>
-  (await session.run(stalledStatement, { limit })).map(({ line }) => line)
+export const readStalledLines = async (
+  session: Session,
+  { limit, except }: Due,
+): Promise<string[]> =>
+  (await session.run(stalledStatement, { limit, except })).map(({ line }) => line)
 
 const readStanding = statement<{
   state: State

@@ -1,0 +1,134 @@
+/**
+ * Claim or wait, for one agent: within the limits of queues and endpoint, in turn over its queues,
+ * and handed back where the claimant has hung up meanwhile.
+ */
+import type { Metrics } from '../base/metrics.ts'
+import { Refusal } from '../domain/errors.ts'
+import { type Caller, type Endpoint, endpointWith } from '../domain/scope.ts'
+import type { Change } from '../store/change.ts'
+import { readClaimed, type Taken } from '../store/claim.ts'
+import type { Database } from '../store/database.ts'
+import { lockAndCount } from '../store/room.ts'
+import type { AgentService, Claim, ClaimedTodo } from './contract.ts'
+import type { Directory } from './directory.ts'
+import { bounded } from './excerpt.ts'
+import type { Holder } from './holder.ts'
+import type { Line } from './line.ts'
+
+export interface ClaimingParts {
+  database: Database
+  directory: Directory
+  holder: Holder
+  line: Line
+  metrics: Metrics
+}
+
+export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
+  const { database, directory, holder, line, metrics } = parts
+
+  const claimedOf = (taken: Taken): ClaimedTodo => ({
+    view: taken.view,
+    unread: taken.unread,
+    priorAttempts: taken.priorAttempts,
+    children: taken.children,
+  })
+
+  const claim = async (
+    wanted: Claim,
+    caller: Caller,
+    signal: AbortSignal,
+  ): Promise<ClaimedTodo[]> => {
+    const endpoint = endpointWith(caller, 'work')
+    const queues = wanted.queues ?? endpoint.queues
+    if (queues.some((queue) => !endpoint.queues.includes(queue))) throw new Refusal('forbidden')
+    const change: Change = {
+      endpoint: endpoint.id,
+      leaseSeconds: wanted.leaseSeconds ?? endpoint.defaultLeaseSeconds,
+      claimant: bounded(wanted.claimant ?? endpoint.name, 120),
+    }
+    const place = line.join(queues)
+    metrics.waitingClaims.set(line.waiting())
+    try {
+      const deadline = performance.now() + wanted.waitMs
+      while (!signal.aborted) {
+        const taken = await claimWithinLimits(rotated(queues), wanted.limit, endpoint, change)
+        if (taken.length > 0) return await handOver(taken, caller, signal)
+        const left = deadline - performance.now()
+        if (left <= 0) break
+        await place.called(left, signal)
+      }
+      return []
+    } finally {
+      place.leave()
+      metrics.waitingClaims.set(line.waiting())
+    }
+  }
+
+  /**
+   * The claim; where a queue or the endpoint has a limit, queue by queue in a transaction that
+   * counts before it claims. A todo resumed after its answer is not held back, and may exceed it.
+   */
+  const claimWithinLimits = async (
+    queues: readonly string[],
+    limit: number,
+    endpoint: Endpoint,
+    change: Change,
+  ): Promise<Taken[]> => {
+    const known = await directory.queues()
+    const capOf = (queue: string): number =>
+      known.get(queue)?.policy.concurrency ?? Number.POSITIVE_INFINITY
+    const own = endpoint.concurrency ?? Number.POSITIVE_INFINITY
+    if (
+      own === Number.POSITIVE_INFINITY &&
+      !queues.some((queue) => Number.isFinite(capOf(queue)))
+    ) {
+      return readClaimed(database, queues, limit, change)
+    }
+    const taken: Taken[] = []
+    for (const queue of queues) {
+      const wanted = limit - taken.length
+      if (wanted <= 0) break
+      const more = await database.transaction(async (session) => {
+        const inQueue = Number.isFinite(capOf(queue)) ? await lockAndCount(session, { queue }) : 0
+        const held = Number.isFinite(own)
+          ? await lockAndCount(session, { endpoint: endpoint.id })
+          : 0
+        const room = Math.min(wanted, capOf(queue) - inQueue, own - held)
+        return room > 0 ? readClaimed(session, [queue], room, change) : []
+      })
+      taken.push(...more)
+    }
+    return taken
+  }
+
+  /** Queues are probed in turn; starting anywhere keeps the first from starving the last. */
+  const rotated = (queues: readonly string[]): readonly string[] => {
+    if (queues.length < 2) return queues
+    const start = Math.floor(Math.random() * queues.length)
+    return [...queues.slice(start), ...queues.slice(0, start)]
+  }
+
+  /** A claimant that hung up while its claim ran, or a server that stops: hand the work back. */
+  const handOver = async (
+    taken: readonly Taken[],
+    caller: Caller,
+    signal: AbortSignal,
+  ): Promise<ClaimedTodo[]> => {
+    for (const { view, tookOver } of taken) {
+      metrics.todosClaimed.inc({ queue: view.todo.queue })
+      if (tookOver) {
+        metrics.todoLeasesExpired.inc({ queue: view.todo.queue })
+        metrics.attemptsEnded.inc({ queue: view.todo.queue, outcome: 'lease_expired' })
+      }
+    }
+    if (!signal.aborted) return taken.map(claimedOf)
+    for (const { view } of taken) {
+      const held = { id: view.todo.id, fence: view.todo.fence }
+      const change = { summary: 'nobody was left to hand it to' }
+      await holder.count(await holder.move('release', held, caller, change), 'released')
+    }
+    return []
+  }
+
+  return claim
+}
