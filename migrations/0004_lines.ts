@@ -13,9 +13,11 @@ export const up = async (knex: Knex): Promise<void> => {
       add column line uuid,
       add column front boolean not null default false,
       -- The order in line. Exact, since two messages may come within one millisecond.
-      add column lined_at timestamptz not null default clock_timestamp(),
+      add column lined_at timestamptz not null default now(),
       -- An interrupt whose answer came while the line was busy.
       add column answered_at timestamptz;
+    -- Only from here on: a default that differs from row to row would have rewritten the table.
+    alter table todos alter column lined_at set default clock_timestamp();
 
     alter table todos drop constraint pending_has_a_due_time;
     alter table todos add constraint only_pending_has_a_due_time
