@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient, textMessage } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { withClient } from '../support/database.ts'
 import { until } from '../support/until.ts'
 
 const app = await startApp({ reapMs: 3_600_000 })
@@ -231,6 +232,61 @@ test('a hand-over that was missed is found by the sweep', async () => {
   const { todos } = await worker.call('todos.claim', {})
   expect(todos[0].id).toBe(stalled!.id)
   await worker.call('todos.complete', { id: todos[0].id, fence: todos[0].fence })
+})
+
+test('an answer that came in the very moment in which the line became free is not left to the sweep', async () => {
+  const first = await inContext('crossing', 'one')
+  await ask((await worker.claim()).held)
+  const second = await inContext('crossing', 'two')
+  await worker.claim()
+  await withClient(app.databaseUrl, async (leaving) => {
+    await leaving.query('begin')
+    await leaving.query(
+      `with ended as (
+        update attempts set ended_at = now(), outcome = 'completed', disposition = 'done'
+        where todo_id = $1)
+      update todos set state = 'done', finished_at = now(), front = false, owner = null,
+        lease_expires_at = null where id = $1`,
+      [second.id],
+    )
+    const answered = await answer(first.id)
+    expect(answered.metadata['urn:switchboard:receipt'].outcome).toBe('deferred')
+    await leaving.query('commit')
+  })
+  await until(async () => (await stateOf(first.id)) === 'claimed', { what: 'it is resumed' })
+  await a2a.call('CancelTask', { id: first.id })
+})
+
+test('lines that cannot go on, more than a page of them, hold up no other line and no sweep', async () => {
+  const stall = (contexts: string, count: number) =>
+    app.sql<{ id: string }>(
+      `insert into todos (id, queue, context_id, state, max_attempts, line)
+      select gen_random_uuid(), 'serial', $1, 'pending', 5, md5($1 || n)::uuid
+      from generate_series(1, $2::int) n returning id`,
+      [contexts, count],
+    )
+  await stall('poisoned', 210)
+  await stall('well', 20)
+  const moved = async (context: string) => {
+    const [row] = await app.sql<{ n: number }>(
+      'select count(*)::int as n from todos where context_id = $1 and front',
+      [context],
+    )
+    return row!.n
+  }
+  await app.sql(`
+    create function refuse() returns trigger language plpgsql as $$
+      begin raise exception 'poisoned'; end $$;
+    create trigger poison before update on todos for each row
+      when (old.context_id = 'poisoned') execute function refuse()`)
+  try {
+    expect(await app.sweep.reap()).toBe(0)
+    expect(await moved('well')).toBe(20)
+    expect(await moved('poisoned')).toBe(0)
+  } finally {
+    await app.sql('drop trigger poison on todos; drop function refuse')
+  }
+  await app.sql(`delete from todos where context_id in ('poisoned', 'well')`)
 })
 
 test('8 senders and 8 claimers: never two claimed todos of one conversation, each in order, none left', async () => {

@@ -149,6 +149,35 @@ test('a cascade that was cut short, and a parent that was not told, are found by
   await parent.call('todos.complete', told.held)
 })
 
+test('an orphan that cannot be canceled keeps no other from it, and no parent from being told', async () => {
+  const orphaned = await forked(['poisoned', 'well'])
+  const joined = await forked(['done'])
+  await parent.call('todos.join', { ...joined.todo.held, children: joined.ids, until: 'all' })
+  await app.sql(
+    `update todos set state = case when id = $1 then 'canceled' else 'done' end::todo_state,
+      finished_at = now(), due_at = null, owner = null, lease_expires_at = null, front = false
+    where id in ($1, $2)`,
+    [orphaned.todo.id, joined.ids[0]],
+  )
+  await app.sql(`
+    create function refuse() returns trigger language plpgsql as $$
+      begin raise exception 'poisoned'; end $$;
+    create trigger poison before update on todos for each row
+      when (old.id = '${orphaned.ids[0]}') execute function refuse()`)
+  try {
+    expect(await app.sweep.reap()).toBe(0)
+    expect(await stateOf(orphaned.ids[0]!)).toBe('pending')
+    expect(await stateOf(orphaned.ids[1]!)).toBe('canceled')
+    const told = await parent.claim({ queues: ['parents'] })
+    expect(told.id).toBe(joined.todo.id)
+    await parent.call('todos.complete', told.held)
+  } finally {
+    await app.sql('drop trigger poison on todos; drop function refuse')
+  }
+  await app.sweep.reap()
+  expect(await stateOf(orphaned.ids[0]!)).toBe('canceled')
+})
+
 test('a budget only shrinks: widening is refused by name, and nothing is made', async () => {
   const limited = await services.operator.vend({
     name: 'limited',
@@ -185,6 +214,26 @@ test('a budget only shrinks: widening is refused by name, and nothing is made', 
   expect(effects).toEqual([['read'], []])
   await a2a.call('CancelTask', { id: todo.id })
   await services.operator.cancel(todo.id)
+})
+
+test('a retry may do no more than what it retries', async () => {
+  const { token } = await services.operator.vend({
+    name: 'narrow',
+    queues: ['parents'],
+    verbs: ['send'],
+    effects: ['read'],
+  })
+  const task = await a2aClient(app.url, 'parents', token).submit('a job')
+  const todo = await parent.claim({ queues: ['parents'] })
+  expect(todo).toMatchObject({ id: task.id, effects: ['read'] })
+  await parent.call('todos.fail', {
+    ...todo.held,
+    error: { code: 'x', message: 'x' },
+    retryable: false,
+  })
+  const again = await services.operator.retry(task.id)
+  expect(again.todo.effects).toEqual(['read'])
+  await services.operator.cancel(again.todo.id)
 })
 
 test("a child's deadline is never later than its parent's, and depth is bounded", async () => {

@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest'
+import { createMetrics } from '../../src/base/metrics.ts'
+import { createSweep, type SweepParts } from '../../src/service/sweep.ts'
+
+/** A sweep of parts that are nothing but what they answer. */
+const sweepOf = (fails: string) => {
+  const swept: string[] = []
+  const part = (name: string) => async () => {
+    if (name === fails) throw new Error(`${name} failed`)
+    swept.push(name)
+    return 1
+  }
+  const parts = {
+    directory: { settings: async () => new Map() },
+    batches: (verb: string) => part(verb)(),
+    lines: { sweep: part('lines') },
+    family: { sweep: part('family') },
+    revocation: { settleDead: part('revoked') },
+    metrics: createMetrics(),
+    log: { info: ({ count }: { count: number }) => swept.push(`logged ${count}`) },
+  } as unknown as SweepParts
+  return { swept, sweep: createSweep(parts) }
+}
+
+test.each(['reapLease', 'reapInterrupt', 'lines', 'family'])(
+  'where %s fails the others are swept and logged all the same, and the failure is told',
+  async (fails) => {
+    const { swept, sweep } = sweepOf(fails)
+    await expect(sweep.reap()).rejects.toThrow(`${fails} failed`)
+    const others = ['reapLease', 'reapInterrupt', 'lines', 'family'].filter((n) => n !== fails)
+    const reaped = fails.startsWith('reap') ? 1 : 2
+    expect(swept).toEqual(['revoked', ...others, `logged ${reaped}`])
+  },
+)
+
+test('without knowing who is revoked nothing is requeued', async () => {
+  const { swept, sweep } = sweepOf('revoked')
+  await expect(sweep.reap()).rejects.toThrow('revoked failed')
+  expect(swept).toEqual([])
+})
