@@ -4,6 +4,8 @@
  * surface. Anything else that is thrown is a fault, whose message never leaves the process.
  */
 
+import type { StoredMessage } from './todo.ts'
+
 export const REFUSALS = {
   invalid: 'The request is not valid',
   not_found: 'There is no such thing here, or it is not yours',
@@ -36,7 +38,7 @@ export interface RefusalDetail {
   state?: string
   /** What it failed with, where it has ended so. */
   error?: string
-  unread?: unknown[]
+  unread?: StoredMessage[]
   limit?: number
   /** What was asked for beyond what may be given, by name. */
   refused?: string[]

@@ -83,23 +83,20 @@ const waiting = (facts: WhyFacts): Why => {
   const limits =
     limited('not started', start, 'it fails (schedule_to_start_timeout)') +
     limited('not ended', todo.closeAt, 'it fails (schedule_to_close_timeout)')
-  const full = room && room.used >= room.limit
-  const who = full
-    ? `one of the ${room.used} at work in ${queue} ends or asks (its limit is ${room.limit})`
-    : claimers === 0
-      ? `nobody may claim from ${queue}: vend an endpoint with the verb work for it`
+  const until = due > since ? due : earlier(start, todo.closeAt)
+  if (claimers === 0) {
+    const why = `waits since ${at(since)}, and nobody may claim from ${queue}: vend an endpoint with the verb work for it${limits}`
+    return { why, since, until }
+  }
+  const who =
+    room && room.used >= room.limit
+      ? `one of the todos at work in ${queue} ends or asks: ${room.used} are, and its limit is ${room.limit}`
       : `an agent of ${queue} claims it (${claimers} endpoint${claimers === 1 ? '' : 's'} may)`
-  return due > since
-    ? {
-        why: `waits until ${at(due)}, as asked when it was handed back; then ${who}${limits}`,
-        since,
-        until: due,
-      }
-    : {
-        why: `waits since ${at(since)} until ${who}${limits}`,
-        since,
-        until: earlier(start, todo.closeAt),
-      }
+  const why =
+    due > since
+      ? `waits until ${at(due)}, as asked when it was handed back; then ${who}${limits}`
+      : `waits since ${at(since)} until ${who}${limits}`
+  return { why, since, until }
 }
 
 const held = ({ todo, holder }: WhyFacts): Why => {

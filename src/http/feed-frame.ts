@@ -62,6 +62,7 @@ const signal = (event: FeedEvent): Pick<Frame, 'event' | 'data'> | null => {
     case 'message':
       return { event: 'message', data: { id, seq } }
     case 'resume':
+    case 'resumeLater':
       return { event: 'answered', data: { id } }
     default:
       return null

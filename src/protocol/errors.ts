@@ -5,6 +5,8 @@
  * A fault (anything thrown that is neither) has one fixed text; its message stays in the log.
  */
 import { REFUSALS, Refusal, type RefusalKind, type Violation } from '../domain/errors.ts'
+import type { StoredMessage } from '../domain/todo.ts'
+import { fromStored } from './todo.ts'
 
 /** Refused by the wire itself, before a service was asked. */
 export const WIRE_REFUSALS = {
@@ -47,7 +49,7 @@ export interface Problem {
   violations?: readonly Violation[]
   state?: string
   error?: string
-  unread?: readonly unknown[]
+  unread?: readonly StoredMessage[]
   limit?: number
   /** Names of what was asked for and may not be given. */
   refused?: readonly string[]
@@ -267,7 +269,7 @@ export const apiError: Wording = (problem) => {
     ...(violations && { violations }),
     ...(state !== undefined && { state }),
     ...(error !== undefined && { error }),
-    ...(unread && { unread }),
+    ...(unread && { unread: unread.map(fromStored) }),
     ...(limit !== undefined && { limit }),
     ...(refused && { refused }),
     ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),

@@ -88,7 +88,7 @@ export const assignments = (verb: Verb): Record<string, string> => {
     ...(counts && { unread: 't.unread + 1' }),
     ...((verb === 'acknowledge' || verb === 'complete') && {
       unread: 't.unread - p.read_now',
-      acknowledged_seq: 'greatest(t.acknowledged_seq, coalesce(:through::int, 0))',
+      acknowledged_seq: 'greatest(t.acknowledged_seq, least(coalesce(:through::int, 0), t.seq))',
     }),
     ...leaseAssignments(lease, parks),
   }

@@ -277,3 +277,21 @@ test('a stream shows a lost lease as submitted again, and the second run to its 
     'TASK_STATE_COMPLETED',
   ])
 })
+
+test('an acknowledgement beyond the newest message acknowledges nothing that is still to come', async () => {
+  const { client: sender, agent: holder } = await app.line('beyond')
+  const sending = a2aClient(app.url, 'beyond', sender.token)
+  const at = agentClient(app.url, holder.token)
+  const { id } = await sending.submit('one')
+  const todo = await at.claim()
+  expect(await at.call('todos.acknowledge', { ...todo.held, through: 1_000_000 })).toEqual({
+    unread: 0,
+  })
+  await sending.submit('two', { taskId: id })
+  const { messages } = await at.call('todos.messages', todo.held)
+  expect(messages).toHaveLength(1)
+  await expect(at.call('todos.complete', todo.held)).rejects.toMatchObject({
+    error: { data: { reason: 'unread_messages', unread: messages } },
+  })
+  await at.call('todos.complete', { ...todo.held, acknowledge: messages[0].seq })
+})

@@ -10,6 +10,8 @@ interface Options extends SharedOptions {
   interruptTtl?: number
   expires?: number
   sendPerMinute?: number
+  concurrency?: number
+  effect?: string[]
 }
 
 const TEN_YEARS = 315_360_000
@@ -26,6 +28,12 @@ export const addVend = (program: Command): void => {
     )
     .option('--expires <seconds>', 'good for so long', wholeNumber(1, TEN_YEARS))
     .option('--send-per-minute <n>', 'rate limit of its sends', wholeNumber(1, 1_000_000))
+    .option('--concurrency <n>', 'todos it may hold at once', wholeNumber(1, 100_000))
+    .option(
+      '--effect <names>',
+      'what its tasks may do (repeat, or with commas); all unless said',
+      list,
+    )
     .action(async (name: string, options: Options) => {
       const { client, json } = openSession(options)
       const vended = await client.call<{ endpoint: { id: string }; token: string }>(
@@ -39,6 +47,8 @@ export const addVend = (program: Command): void => {
             ? {}
             : { interruptTtlSeconds: options.interruptTtl }),
           ...(options.expires === undefined ? {} : { expiresInSeconds: options.expires }),
+          ...(options.concurrency === undefined ? {} : { concurrency: options.concurrency }),
+          ...(options.effect === undefined ? {} : { effects: options.effect }),
           ...(options.sendPerMinute === undefined ? {} : { sendPerMinute: options.sendPerMinute }),
         },
       )

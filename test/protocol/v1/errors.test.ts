@@ -140,10 +140,12 @@ describe('details', () => {
   })
 
   test('hold the unread messages of a refused completion', () => {
-    const unread = [{ seq: 4 }]
-    expect(api(new Refusal('unread_messages', { unread })).error.data).toEqual({
+    const message = { messageId: 'm', role: 'ROLE_USER' as const, parts: [{ text: 'wait' }] }
+    const at = '2026-01-02T03:04:05.006Z'
+    const owed = { seq: 4, message, receivedAt: new Date(at), answers: null, secret: false }
+    expect(api(new Refusal('unread_messages', { unread: [owed] })).error.data).toEqual({
       reason: 'unread_messages',
-      unread,
+      unread: [{ seq: 4, message, receivedAt: at }],
     })
   })
 })
