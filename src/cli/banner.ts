@@ -2,6 +2,7 @@
  * What `dev` says once everything runs: where things are, the demo's tokens, and commands that
  * work as pasted into a new terminal, whichever directory that is in.
  */
+import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { DevFile } from './client.ts'
@@ -38,6 +39,9 @@ const commandPrefix = (dataDir: string): string => {
   const root = path.resolve(path.dirname(main), built ? '../../..' : '../..')
   const ownDir = path.join(root, '.switchboard')
   const env = dataDir === ownDir ? '' : `SWITCHBOARD_DATA_DIR=${quoted(dataDir)} `
+  // In its own clone npx runs the clone's bin, without asking any registry.
+  const clone = built && existsSync(path.join(root, '.git'))
+  if (clone) return `cd ${quoted(root)} && ${env}npx switchboard`
   if (built) return `${env}node ${quoted(main)}`
   return `cd ${quoted(root)} && ${env}npx tsx src/cli/main.ts`
 }
