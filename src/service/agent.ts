@@ -19,6 +19,7 @@ import type { Moved } from '../store/transition.ts'
 import { readHeld, readView } from '../store/views.ts'
 import type { Wake } from '../store/wake.ts'
 import { checkSchema } from './answer-schema.ts'
+import { narrower } from './budget.ts'
 import { createClaim } from './claiming.ts'
 import type { AgentService, Held } from './contract.ts'
 import { deadlineOf, longestWaitSeconds } from './deadline.ts'
@@ -276,10 +277,14 @@ export const createAgentService = (parts: AgentParts): AgentService => {
           throw new Refusal('forbidden', { refused: [queue] }, `You may not send to ${queue}`)
         }
       }
-      return database.transaction(async (session) => {
+      const made = await database.transaction(async (session) => {
         const { todo } = await move('fork', held, caller, {}, session)
-        return family.add(session, todo, children, endpoint.id)
+        // Nobody gives by a fork what it may not give by a send.
+        const parent = { ...todo, effects: narrower(todo.effects, endpoint.effects) }
+        return family.add(session, parent, children, endpoint.id)
       })
+      for (const { queue } of made) metrics.todosSent.inc({ queue })
+      return made
     },
     join: async ({ children, until, ...held }, caller) => {
       await lookHeld(held, endpointWith(caller, 'work'))

@@ -7,6 +7,15 @@ import { Refusal } from '../domain/errors.ts'
 export const DEPTH_AT_MOST = 8
 export const LIVE_CHILDREN_AT_MOST = 1000
 
+/** What both allow; null is everything. */
+export const narrower = (
+  a: readonly string[] | null,
+  b: readonly string[] | null,
+): string[] | null => {
+  if (a === null || b === null) return (a ?? b)?.slice() ?? null
+  return a.filter((effect) => b.includes(effect))
+}
+
 /**
  * The effects of a child: those asked for, else its parent's; null is everything. Refuses:
  * forbidden, naming what the parent may not do itself.

@@ -245,7 +245,11 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     fork: async (id, children) => {
       const { todo } = await found(id)
       if (todo.finishedAt) throw new Refusal('wrong_state', { id, state: todo.state })
-      return database.transaction((session) => family.add(session, todo, children, todo.clientId))
+      const made = await database.transaction((session) =>
+        family.add(session, todo, children, todo.clientId),
+      )
+      for (const { queue } of made) metrics.todosSent.inc({ queue })
+      return made
     },
     join: async (id, children, until) => {
       const { todo } = await found(id)

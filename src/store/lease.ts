@@ -48,13 +48,15 @@ export const READ_NOW = `(select count(*) from messages m where m.todo_id = t.id
 
 const CHILD = 'select from todos c where c.id = any(t.join_ids)'
 
-/** `each` is told of every child's end once, and holds where there is none left to be told of. */
-const JOIN_HOLDS = `case t.join_until
-    when 'all' then not exists (${CHILD} and c.finished_at is null)
+/**
+ * Each holds where no child lives: also where those that ended are not kept any more. `each` is told
+ * of every child's end once.
+ */
+const JOIN_HOLDS = `(not exists (${CHILD} and c.finished_at is null) or case t.join_until
+    when 'all' then false
     when 'any' then exists (${CHILD} and c.finished_at is not null)
     else exists (${CHILD} and c.finished_at is not null
-        and c.id <> all(coalesce(t.join_seen, '{}')))
-      or not exists (${CHILD} and c.finished_at is null) end`
+        and c.id <> all(coalesce(t.join_seen, '{}'))) end)`
 
 /** Parents whose children are done, and who were not told. */
 export const STALLED_JOINS = `select t.id from todos t

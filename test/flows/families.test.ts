@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { createAgent, textOf } from '../../src/index.ts'
 import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { metric } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
 const app = await startApp({ reapMs: 3_600_000 })
@@ -214,6 +215,46 @@ test('a budget only shrinks: widening is refused by name, and nothing is made', 
   expect(effects).toEqual([['read'], []])
   await a2a.call('CancelTask', { id: todo.id })
   await services.operator.cancel(todo.id)
+})
+
+test('an agent gives by a fork no more than it may give by a send, whatever its todo may do', async () => {
+  const { token } = await services.operator.vend({
+    name: 'narrow agent',
+    queues: ['parents', 'children'],
+    verbs: ['work', 'send'],
+    effects: ['read', 'mail'],
+  })
+  const narrow = agentClient(app.url, token)
+  await a2a.submit('a job')
+  const todo = await narrow.claim({ queues: ['parents'] })
+  expect(todo.effects).toBeNull()
+  const fork = (more: object) =>
+    narrow.call('todos.fork', { ...todo.held, children: [child('x', more)] })
+  await expect(fork({ effects: ['read', 'pay'] })).rejects.toMatchObject({
+    error: { code: -32011, data: { refused: ['pay'] } },
+  })
+  const sent = await metric(app, 'switchboard_todos_sent_total{queue="children"}')
+  for (const [asked, given] of [
+    [{ effects: ['mail'] }, ['mail']],
+    [{}, ['read', 'mail']],
+  ] as const) {
+    const [made] = (await fork(asked)).children
+    expect((await shown(made.id)).view.todo.effects).toEqual(given)
+  }
+  expect(await metric(app, 'switchboard_todos_sent_total{queue="children"}')).toBe(sent + 2)
+  await services.operator.cancel(todo.id)
+})
+
+test('a join does not hang on children that are not kept any more', async () => {
+  for (const until of ['all', 'any', 'each']) {
+    const { todo, ids } = await forked(['one'])
+    await parent.call('todos.join', { ...todo.held, children: ids, until })
+    await app.sql('delete from todos where id = $1', [ids[0]])
+    await app.sweep.reap()
+    const again = await parent.claim({ queues: ['parents'] })
+    expect(again.id).toBe(todo.id)
+    await parent.call('todos.complete', again.held)
+  }
 })
 
 test('a retry may do no more than what it retries', async () => {
