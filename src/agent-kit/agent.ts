@@ -3,6 +3,7 @@
  * loses nothing. A server that is away is waited for; a todo whose claim answer got lost on the
  * way is looked for and handed back.
  */
+import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { backoffMs, sleep } from '../base/time.ts'
 import {
@@ -41,7 +42,7 @@ export interface AgentOptions {
    * none.
    */
   silenceMs?: number
-  /** The label of this agent in attempts and on the board. Default: `hostname:pid`. */
+  /** The label of this agent in attempts and on the board. Default: host, process and a random part. */
   claimant?: string
   /** Default: `acknowledge`. */
   unread?: UnreadPolicy
@@ -60,17 +61,14 @@ export interface Agent {
   readonly running: boolean
 }
 
-/** How many agents this process has made: each needs a label of its own. */
-let made = 0
-
 /** An agent that works its queues' todos with `handler`, once started. */
 export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
   const base = options.url.replace(/\/+$/, '')
   const connection = connect({ url: `${base}/agent`, token: options.token })
   const concurrency = options.concurrency ?? 1
   const log = options.log ?? stderrLog
-  made += 1
-  const label = `${hostname()}:${process.pid}${made === 1 ? '' : `/${made}`}`
+  // Host and process do not tell two containers apart, and a label decides whose strays are whose.
+  const label = `${hostname()}:${process.pid}/${randomBytes(4).toString('hex')}`
   const claimant = options.claimant ?? label
   const active = new Map<string, RunningAttempt>()
   let life: { stopping: AbortController; ended: AbortController; loop: Promise<void> } | null = null

@@ -7,10 +7,8 @@
 import { isTransition, phaseOf } from '../domain/lifecycle.ts'
 import type { FeedEvent } from '../domain/todo.ts'
 import { fromEvent, fromTime } from '../protocol/todo.ts'
-import type { Gap } from '../service/contract.ts'
+import type { Gap, OpenFeed } from '../service/contract.ts'
 import type { Frame, Source } from './sse.ts'
-
-export type Feed = AsyncIterable<FeedEvent | Gap>
 
 const transition = (event: FeedEvent): Frame => ({
   id: String(event.position),
@@ -80,14 +78,24 @@ const agentFrame = (event: FeedEvent, endpointId: string, bells: readonly string
   return frames
 }
 
-async function* framesOf(feed: Feed, after: number, frames: (event: FeedEvent) => Frame[]) {
-  for await (const item of feed) {
+/**
+ * A reader that named no id is given one at once, in a frame of its own: should its connection
+ * break before the first event, it goes on from here.
+ */
+async function* framesOf(
+  { from, events }: OpenFeed,
+  after: After,
+  frames: (event: FeedEvent) => Frame[],
+) {
+  if (after === 'now') yield { id: String(from) }
+  const seen = after === 'now' ? 0 : after
+  for await (const item of events) {
     if ('gap' in item) {
       yield gap(item)
       continue
     }
     const made = frames(item)
-    const fresh = Number(made[0]?.id) > after ? made : made.filter(({ id }) => Number(id) > after)
+    const fresh = Number(made[0]?.id) > seen ? made : made.filter(({ id }) => Number(id) > seen)
     if (fresh.length > 0) yield fresh
   }
 }
@@ -95,15 +103,13 @@ async function* framesOf(feed: Feed, after: number, frames: (event: FeedEvent) =
 /** `after`: the id of the last frame the reader saw; `now` when it saw none. */
 export type After = number | 'now'
 
-const seen = (after: After): number => (after === 'now' ? 0 : after)
-
-export const boardFrames = (feed: Feed, after: After): Source =>
-  framesOf(feed, seen(after), boardFrame)
+export const boardFrames = (feed: OpenFeed, after: After): Source =>
+  framesOf(feed, after, boardFrame)
 
 /** `bells`: the queues whose ready doorbell the agent wants; signals come for all it holds. */
 export const agentFrames = (
-  feed: Feed,
+  feed: OpenFeed,
   after: After,
   endpointId: string,
   bells: readonly string[],
-): Source => framesOf(feed, seen(after), (event) => agentFrame(event, endpointId, bells))
+): Source => framesOf(feed, after, (event) => agentFrame(event, endpointId, bells))

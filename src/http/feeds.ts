@@ -7,9 +7,9 @@ import { type Request, type Response, Router } from 'express'
 import type { Log } from '../base/log.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
 import { type Caller, endpointWith, watchScope } from '../domain/scope.ts'
-import type { Watch } from '../service/contract.ts'
+import type { OpenFeed, Watch } from '../service/contract.ts'
 import type { Auth } from './auth.ts'
-import { type After, agentFrames, boardFrames, type Feed } from './feed-frame.ts'
+import { type After, agentFrames, boardFrames } from './feed-frame.ts'
 import { attentionOf } from './hang-up.ts'
 import { answerRefusal } from './refusal.ts'
 import { watchRight } from './right.ts'
@@ -68,7 +68,7 @@ const narrow = (allowed: readonly string[] | null, asked: string[] | null) => {
 interface Reach {
   queues: readonly string[] | null
   granted: string
-  frames: (feed: Feed, after: After) => Source
+  frames: (feed: OpenFeed, after: After) => Source
 }
 
 const boardReach = (caller: Caller, req: Request): Reach => {
@@ -119,7 +119,8 @@ export const createFeeds = (parts: FeedParts): Router => {
     const observer = parts.onStream?.(kind.name)
     observer?.opened()
     try {
-      const frames = reach.frames(watch.feed(after, reach.queues, signal), after)
+      // Before the headers: what happens after them is part of what the reader asked for.
+      const frames = reach.frames(await watch.feed(after, reach.queues, signal), after)
       const outcome = await writeStream(res, frames, {
         ...parts.sse,
         signal,

@@ -231,12 +231,21 @@ export interface Watch {
   settle(id: string, after: number, signal: AbortSignal): Promise<TodoView>
   /** The todo's events after `after`, in order, until the terminal one. Throws TooSlow. */
   follow(id: string, after: number, signal: AbortSignal): AsyncIterable<Event>
-  /** The feed after a position (`now`: from here on). `null` queues means every queue. */
+  /**
+   * Opens the feed after a position (`now`: from here on). `null` queues means every queue. Where
+   * it begins is settled when this resolves, however much later the first event is asked for.
+   */
   feed(
     after: number | 'now',
     queues: readonly string[] | null,
     signal: AbortSignal,
-  ): AsyncIterable<FeedEvent | Gap>
+  ): Promise<OpenFeed>
+}
+
+export interface OpenFeed {
+  /** Whoever has seen all up to here misses nothing of `events`. */
+  from: number
+  events: AsyncIterable<FeedEvent | Gap>
 }
 
 /** Who a bearer token belongs to; null when it belongs to nobody, is revoked or has expired. */

@@ -12,7 +12,7 @@ import type { Database } from '../store/database.ts'
 import { readEvents, readFeed, readFeedBounds } from '../store/events.ts'
 import { readSettled, readView } from '../store/views.ts'
 import type { Wake } from '../store/wake.ts'
-import type { Gap, Watch } from './contract.ts'
+import type { Gap, OpenFeed, Watch } from './contract.ts'
 import { createTail, type Tail } from './tail.ts'
 
 export interface WatchParts {
@@ -172,26 +172,32 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
     return opening
   }
 
-  async function* feed(
+  const feed = async (
     after: number | 'now',
     queues: readonly string[] | null,
     signal: AbortSignal,
-  ): AsyncGenerator<FeedEvent | Gap, void, undefined> {
+  ): Promise<OpenFeed> => {
     const tail = await openFeed()
-    // An event's ready hook has the position after its own: the event itself comes again, and the
-    // reader of frames leaves out what it has seen.
     const { oldest, newest } = await readFeedBounds(database)
-    let cursor = after === 'now' ? newest : after - 1
-    if (after !== 'now' && oldest > 0 && after + 2 < oldest) {
-      yield { gap: true, oldest }
-      cursor = oldest - 1
-    } else if (after !== 'now' && after > newest + 1) {
-      // A cursor of another database, or of one restored from a backup.
-      yield { gap: true, oldest }
-      cursor = newest
+    // The last event's ready hook has the position after its own.
+    if (after === 'now') return { from: newest + 1, events: feedEvents(tail, newest) }
+
+    if (oldest > 0 && after + 2 < oldest) {
+      return { from: after, events: feedEvents(tail, oldest - 1, { gap: true, oldest }) }
     }
-    for await (const event of tail.follow(cursor, signal)) {
-      if (queues === null || queues.includes(event.queue)) yield event
+    if (after > newest + 1) {
+      // A cursor of another database, or of one restored from a backup.
+      return { from: after, events: feedEvents(tail, newest, { gap: true, oldest }) }
+    }
+    // An event comes again when only its ready hook is new: the reader of frames leaves out what
+    // it has seen.
+    return { from: after, events: feedEvents(tail, after - 1) }
+
+    async function* feedEvents(tail: Tail<FeedEvent>, cursor: number, gap?: Gap) {
+      if (gap) yield gap
+      for await (const event of tail.follow(cursor, signal)) {
+        if (queues === null || queues.includes(event.queue)) yield event
+      }
     }
   }
 

@@ -234,3 +234,23 @@ test('a hang-up leaves no reader of the feed behind', async () => {
   await board(1, '?after=0')
   await expect.poll(() => [it.feed.readers(), it.ended]).toEqual([0, ['hung_up']])
 })
+
+test('a feed from now on begins before its headers, and says where, so that a break loses nothing', async () => {
+  it.feed.tell(created)
+  const hangUp = new AbortController()
+  const opened = await fetch(`${it.url}/board/events`, {
+    headers: bearer('admin-token'),
+    signal: hangUp.signal,
+  })
+  it.feed.tell(anEvent({ position: 12, ready: 'created' }))
+  let text = ''
+  for await (const chunk of opened.body!) {
+    text += new TextDecoder().decode(chunk)
+    if (text.includes('id: 13')) break
+  }
+  hangUp.abort()
+  expect(text.match(/^id: .*$/gm)).toEqual(['id: 11', 'id: 12', 'id: 13'])
+
+  const { events } = await board(2, '', { 'last-event-id': '11' })
+  expect(events.map(({ id }) => id)).toEqual(['12', '13'])
+})

@@ -38,14 +38,23 @@ export const createLiveFeed = () => {
   const bell = new EventEmitter()
   let readers = 0
 
-  async function* feed(
+  const feed: Watch['feed'] = async (after, queues, signal) => {
+    const last = kept.findLast((item): item is FeedEvent => 'position' in item)
+    return {
+      from: after === 'now' ? (last?.position ?? 0) + 1 : after,
+      events: follow(after === 'now' ? kept.length : 0, after, queues, signal),
+    }
+  }
+
+  async function* follow(
+    from: number,
     after: number | 'now',
     queues: readonly string[] | null,
     signal: AbortSignal,
   ) {
     readers += 1
     try {
-      let next = after === 'now' ? kept.length : 0
+      let next = from
       while (!signal.aborted) {
         const item = kept[next]
         if (item === undefined) {

@@ -113,11 +113,8 @@ const watch = () => {
   setLight('connecting')
   return follow(urlOf('./events', query()), signal, {
     open: async (resumed) => {
-      if (!resumed) {
-        await inTurn(() => takeSnapshot(signal))
-        // A feed "from now" may have begun a moment after the list was read: look once more.
-        incomplete = true
-      }
+      // The feed began before its headers came, and so before this list is read.
+      if (!resumed) await inTurn(() => takeSnapshot(signal))
       showBoard(true)
       setLight('live')
     },
