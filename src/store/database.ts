@@ -134,10 +134,26 @@ export interface DatabaseOptions {
 /** What a statement gets beyond its own limit before its connection counts as lost. */
 const LOST_AFTER_MS = 5000
 
+/** The URL's own options would replace ours; they come after ours and so have the last word. */
+const withOptions = (connectionString: string, ours: string): string => {
+  const [address, ...query] = connectionString.split('?')
+  const params = new URLSearchParams(query.join('?'))
+  params.set('options', [ours, params.get('options')].filter(Boolean).join(' '))
+  return `${address}?${params}`
+}
+
+/**
+ * Plans are kept by each connection, and one made while a table was still small would go on
+ * reading all of it. Every statement here finds its rows by an index. Where there is none, before
+ * PostgreSQL 18, the plan then costs so much on paper that compiling it would pay: half a second
+ * for each statement.
+ */
+const PLANNER = '-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off'
+
 export const openDatabase = (options: DatabaseOptions): Database => {
   const statementMs = options.statementMs ?? 30_000
   const pool = new pg.Pool({
-    connectionString: options.connectionString,
+    connectionString: withOptions(options.connectionString, PLANNER),
     application_name: 'switchboard',
     max: options.poolSize ?? 16,
     connectionTimeoutMillis: options.acquireMs ?? 5000,
@@ -147,11 +163,6 @@ export const openDatabase = (options: DatabaseOptions): Database => {
     query_timeout: statementMs + LOST_AFTER_MS,
     idle_in_transaction_session_timeout: 10_000,
     keepAlive: true,
-    // Plans are kept by each connection, and one made while a table was still small would go on
-    // reading all of it. Every statement here finds its rows by an index. Where there is none,
-    // before PostgreSQL 18, the plan then costs so much on paper that compiling it would pay: half
-    // a second for each statement.
-    options: '-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off',
   })
   // An idle connection that breaks is replaced at the next use; without a listener node would die.
   pool.on('error', () => {})
