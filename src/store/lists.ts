@@ -8,6 +8,12 @@ import { TODO_COLUMNS, type TodoRow } from './todo-row.ts'
 import { isUuid } from './uuid.ts'
 import { type DocumentsRow, documentsOf, toView } from './views.ts'
 
+/**
+ * A page ends early where its messages and artifacts come to more than this, in bytes of JSON. One
+ * todo is always on it, and what is left out is behind the page's token.
+ */
+const PAGE_BYTES = 8_000_000
+
 /** Builds SQL only; it has no connection. */
 const build = knexFactory({ client: 'pg' })
 
@@ -62,33 +68,60 @@ const run = async <Row>(session: Session, query: Knex.QueryBuilder): Promise<Row
   return session.query<Row>(sql, bindings)
 }
 
+const newestFirst = (table: string) => [
+  { column: `${table}.status_at`, order: 'desc' },
+  { column: `${table}.id`, order: 'desc' },
+]
+
+const bytesOf = (table: string, document: string): string =>
+  `coalesce((select sum(octet_length(s.${document}::text)) from ${table} s where s.todo_id = f.id), 0)`
+
+/** Of the todos found, whole, as many as come before the page is full. */
+const pageOf = (found: Knex.QueryBuilder, { includeArtifacts }: TodoFilter): Knex.QueryBuilder => {
+  const documents = [bytesOf('messages', 'message')]
+  if (includeArtifacts) documents.push(bytesOf('artifacts', 'artifact'))
+  const sized = build
+    .select('f.*', build.raw(`${documents.join(' + ')} as bytes`))
+    .from(found.as('f'))
+  const before = build
+    .select('b.*', build.raw('count(*) over () as found'))
+    .select(
+      build.raw('sum(b.bytes) over (order by b.status_at desc, b.id desc) - b.bytes as before'),
+    )
+    .from(sized.as('b'))
+  return build
+    .select(build.raw(TODO_COLUMNS('t')), 'p.found')
+    .select(build.raw(documentsOf('t', includeArtifacts ? 'true' : 'false')))
+    .from(before.as('p'))
+    .join('todos as t', 't.id', 'p.id')
+    .where('p.before', '<', PAGE_BYTES)
+    .orderBy(newestFirst('p'))
+}
+
 /** One page, newest status first, ids breaking ties. Refuses a token that is not one of ours. */
 export const listTodos = async (
   session: Session,
   filter: TodoFilter,
   scope: Scope = EVERYTHING,
 ): Promise<TodoPage> => {
-  const page = matching(filter, scope)
-    .select(build.raw(TODO_COLUMNS('t')))
-    .select(build.raw(documentsOf('t', filter.includeArtifacts ? 'true' : 'false')))
-    .orderBy([
-      { column: 't.status_at', order: 'desc' },
-      { column: 't.id', order: 'desc' },
-    ])
+  const found = matching(filter, scope)
+    .select('t.id', 't.status_at')
+    .orderBy(newestFirst('t'))
     .limit(filter.pageSize + 1)
   if (filter.pageToken) {
     const { at, id } = decodeCursor(filter.pageToken)
-    page.whereRaw('(t.status_at, t.id) < (?::timestamptz, ?::uuid)', [at, id])
+    found.whereRaw('(t.status_at, t.id) < (?::timestamptz, ?::uuid)', [at, id])
   }
   const [rows, [total]] = await Promise.all([
-    run<TodoRow & DocumentsRow>(session, page),
+    run<TodoRow & DocumentsRow & { found: string }>(session, pageOf(found, filter)),
     run<{ count: string }>(session, matching(filter, scope).count('* as count')),
   ])
   const todos = rows.slice(0, filter.pageSize).map((row) => toView(row, filter.includeArtifacts))
   const last = todos.at(-1)
   return {
     todos,
-    nextPageToken: rows.length > filter.pageSize && last ? encodeCursor(last.todo) : '',
+    nextPageToken:
+      Number(rows[0]?.found ?? 0) > todos.length && last ? encodeCursor(last.todo) : '',
     pageSize: filter.pageSize,
     totalSize: Number(total?.count ?? 0),
   }

@@ -164,3 +164,15 @@ test('the same history is shown by each method that takes its length, and readin
   const acknowledge = messages.at(-1).seq
   await worker.call('todos.complete', { ...todo.held, acknowledge, message: saying('done') })
 })
+
+test('a page of large tasks ends early, and its token leads to the rest', async () => {
+  const large = 'x'.repeat(3_500_000)
+  const ids = []
+  for (let i = 0; i < 4; i += 1) ids.push((await a2a.submit(large, { contextId: 'large' })).id)
+  const first = await list({ contextId: 'large' })
+  expect(idsOf(first)).toEqual(ids.slice(1).reverse())
+  const rest = await list({ contextId: 'large', pageToken: first.nextPageToken })
+  expect(idsOf(rest)).toEqual(ids.slice(0, 1))
+  expect(rest.nextPageToken).toBe('')
+  for (const id of ids) await a2a.call('CancelTask', { id })
+})

@@ -73,6 +73,7 @@ test('a policy may be given in part', () => {
 
 test.each<[string, object, string]>([
   ['no attempt', { maxAttempts: 0 }, 'maxAttempts'],
+  ['a promise that nothing keeps yet', { dedupe: 'messageId' }, 'dedupe'],
   ['too many attempts', { maxAttempts: 101 }, 'maxAttempts'],
   [
     'a backoff of nothing',
