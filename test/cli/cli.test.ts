@@ -210,12 +210,15 @@ describe('which server and which token', () => {
     expect(server.calls).toEqual([])
   })
 
-  test('"latest" is the newest open question', async () => {
+  test.each([
+    ['todos.answer', ['answer', 'latest', 'yes', '--no-wait']],
+    ['todos.show', ['show', 'latest', '--json']],
+  ])('"latest" is the newest open question, to %s', async (method, args) => {
     const asking = (id: string, state: string, interruptedAt: string) =>
       todo({ id, state, interruptedAt, finishedAt: null })
     const older = asking('older', 'input-required', '2030-01-01T00:00:01.000Z')
     const newer = asking('newer', 'auth-required', '2030-01-01T00:00:02.000Z')
-    const { code } = await onServer(['answer', 'latest', 'yes', '--no-wait'], (call) => {
+    const { code } = await onServer(args, (call) => {
       if (call.method === 'todos.list') {
         const todos = call.params.state === 'input-required' ? [older] : [newer]
         return { result: { todos, nextPageToken: '' } }
@@ -223,7 +226,7 @@ describe('which server and which token', () => {
       return { result: newer }
     })
     expect(code).toBe(0)
-    expect(server?.paramsOf('todos.answer')).toMatchObject([{ id: 'newer' }])
+    expect(server?.paramsOf(method)).toMatchObject([{ id: 'newer' }])
   })
 
   test('the beginning of an id is enough where it is the only one', async () => {

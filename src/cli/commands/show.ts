@@ -6,6 +6,7 @@ import {
   type Attempt,
   errorText,
   idleText,
+  newestQuestion,
   partsText,
   resolveId,
   type ShownTodo,
@@ -14,10 +15,10 @@ import {
 import { eventDetail } from './watch.ts'
 
 export const addShow = (program: Command): void => {
-  clientCommand(program, 'show <id>', 'show everything about a task').action(
+  clientCommand(program, 'show <id>', 'show everything about a task; <id> may be "latest"').action(
     async (given: string, options: SharedOptions) => {
       const { client, json } = openSession(options)
-      const id = await resolveId(client, given)
+      const id = given === 'latest' ? await newestQuestion(client) : await resolveId(client, given)
       const todo = await client.call<ShownTodo>('todos.show', { id })
       if (json) return printJson(todo)
       printState(todo)
