@@ -75,6 +75,8 @@ export type Condition =
   | 'attended'
   | 'parked'
   | 'sameQuestion'
+  | 'unanswered'
+  | 'notAsking'
   | 'lineFree'
   | 'lineBusy'
   | 'nextInLine'
@@ -209,7 +211,7 @@ export const VERBS = {
   resume: {
     by: 'client',
     from: interrupted,
-    when: ['attended', 'sameQuestion', 'lineFree'],
+    when: ['attended', 'sameQuestion', 'unanswered', 'lineFree'],
     to: 'claimed',
     lease: 'renew',
     attempt: 'keep',
@@ -218,7 +220,7 @@ export const VERBS = {
   answer: {
     by: 'client',
     from: interrupted,
-    when: ['parked', 'sameQuestion', 'lineFree'],
+    when: ['parked', 'sameQuestion', 'unanswered', 'lineFree'],
     to: 'pending',
     lease: 'clear',
     attempt: 'released',
@@ -226,10 +228,11 @@ export const VERBS = {
     event: true,
     ready: 'answered',
   },
+  /** For whoever works on it, now or next; also once its question has been answered. */
   message: {
     by: 'client',
-    from: ['pending', 'claimed', 'failed'],
-    when: ['unfinished'],
+    from: ['pending', 'claimed', 'failed', ...interrupted],
+    when: ['unfinished', 'notAsking'],
     to: 'same',
     lease: 'keep',
     attempt: 'keep',
@@ -239,7 +242,7 @@ export const VERBS = {
   defer: {
     by: 'client',
     from: interrupted,
-    when: ['sameQuestion', 'lineBusy'],
+    when: ['sameQuestion', 'unanswered', 'lineBusy'],
     to: 'same',
     lease: 'keep',
     attempt: 'keep',

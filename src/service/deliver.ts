@@ -83,13 +83,13 @@ const repeated = (view: TodoView, { seq, message, answers }: StoredMessage): Req
   receipt: { messageId: message.messageId, seq, outcome: 'repeated', answers },
 })
 
-/** The question this answer was checked against; undefined where none is open. */
+/** The question this answer was checked against; undefined where none waits for one. */
 const checkedAgainst = async (
   database: Database,
   todo: Todo,
   sent: Message,
 ): Promise<number | undefined> => {
-  if (phaseOf(todo) !== 'interrupted') return undefined
+  if (phaseOf(todo) !== 'interrupted' || todo.answeredAt) return undefined
   const schema = await readAnswerSchema(database, todo.id, todo.statusSeq)
   if (schema) checkAnswer(schema, sent)
   return todo.statusSeq

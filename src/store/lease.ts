@@ -96,6 +96,9 @@ const CONDITIONS: Readonly<Record<Condition, string>> = {
   parked: 't.owner is null',
   // The answer was checked against this very question; null where there was nothing to check.
   sameQuestion: 't.status_seq = coalesce(:question::int, t.status_seq)',
+  // One question takes one answer, though the line may keep its todo from going on.
+  unanswered: 't.answered_at is null',
+  notAsking: "(t.state not in ('input-required', 'auth-required') or t.answered_at is not null)",
   lineFree: LINE_FREE,
   lineBusy: `not ${LINE_FREE}`,
   // Answers come before newcomers; among each, who came first.

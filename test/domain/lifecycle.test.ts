@@ -83,7 +83,8 @@ test('the table is the one of the design: from, to, attempt and ready reason of 
     interrupt: 'claimed > as asked keep',
     resume: 'input-required|auth-required > claimed keep',
     answer: 'input-required|auth-required > pending released answered',
-    message: 'pending|claimed|failed > same keep',
+    // Asking, only after its answer came and while it stands in line to go on.
+    message: 'pending|claimed|failed|input-required|auth-required > same keep',
     defer: 'input-required|auth-required > same keep',
     acknowledge: 'claimed > same keep',
     complete: 'claimed > done completed',

@@ -95,6 +95,14 @@ test('a question frees the line, so that a forgotten task id locks nobody out', 
 
   const answered = await answer(first.id)
   expect(answered.metadata['urn:switchboard:receipt']).toMatchObject({ outcome: 'deferred' })
+
+  // One question takes one answer; what is said after it is for whoever goes on.
+  const more = await answer(first.id)
+  expect(more.status.state).toBe(answered.status.state)
+  expect(more.metadata['urn:switchboard:receipt']).toMatchObject({
+    outcome: 'inbox',
+    answers: null,
+  })
   expect(answered.status.state).toBe('TASK_STATE_INPUT_REQUIRED')
   const third = await inContext('question', 'three')
   await worker.call('todos.complete', next.held)
@@ -103,8 +111,8 @@ test('a question frees the line, so that a forgotten task id locks nobody out', 
   })
   expect(await stateOf(third.id)).toBe('pending')
   const { messages } = await worker.call('todos.messages', todo.held)
-  expect(messages).toHaveLength(1)
-  await worker.call('todos.complete', { ...todo.held, acknowledge: messages[0].seq })
+  expect(messages).toHaveLength(2)
+  await worker.call('todos.complete', { ...todo.held, acknowledge: messages[1].seq })
   const last = await worker.claim()
   expect(last.id).toBe(third.id)
   await worker.call('todos.complete', last.held)

@@ -112,6 +112,8 @@ const conditions: Record<Condition, (m: Model, step: Step) => boolean> = {
   attended: (m) => m.owner !== null,
   parked: (m) => m.owner === null,
   sameQuestion: () => true,
+  unanswered: () => true,
+  notAsking: (m) => !['input-required', 'auth-required'].includes(m.state),
   // These stand in no line.
   lineFree: () => true,
   lineBusy: () => false,
