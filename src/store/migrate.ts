@@ -10,6 +10,7 @@ import * as interruptDeadline from '../../migrations/0002_interrupt_deadline.ts'
 import * as timeouts from '../../migrations/0003_timeouts.ts'
 import * as lines from '../../migrations/0004_lines.ts'
 import * as families from '../../migrations/0005_families.ts'
+import * as liveChildren from '../../migrations/0006_live_children.ts'
 
 interface Migration {
   name: string
@@ -27,6 +28,7 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0003_timeouts', ...timeouts, down },
   { name: '0004_lines', ...lines, down },
   { name: '0005_families', ...families, down },
+  { name: '0006_live_children', ...liveChildren, down },
 ]
 
 /** The database was migrated by a newer switchboard than this one. */

@@ -7,6 +7,7 @@ import { readClaimed } from '../../src/store/claim.ts'
 import type { Session, Statement, Values } from '../../src/store/database.ts'
 import { readDeadHolders } from '../../src/store/endpoints.ts'
 import { readEvents, readFeed } from '../../src/store/events.ts'
+import { readLiveChildren, readOrphans } from '../../src/store/families.ts'
 import { listTodos } from '../../src/store/lists.ts'
 import { addTodo } from '../../src/store/todos.ts'
 import { transitionDue, transitionLine, tryTransition } from '../../src/store/transition.ts'
@@ -198,6 +199,16 @@ test('whoever joins a line, and whoever leaves its front, looks at that line onl
     tryTransition(session, 'complete', SOMEBODY, { endpoint: SOMEBODY, fence: '1' })
   const follow = (session: Session) => transitionLine(session, line)
   for (const use of [join, leave, follow]) expectIndexed(await plansOf(use), 'todos_line')
+})
+
+test('children are found by their parent, and the live ones among the ended by an index of their own', async () => {
+  const due = { limit: 10, except: [] }
+  for (const use of [
+    (session: Session) => readOrphans(session, due),
+    (session: Session) => readLiveChildren(session, SOMEBODY, 10),
+  ]) {
+    expectIndexed(await plansOf(use), 'todos_live_children')
+  }
 })
 
 test("a client's list reads its index in order", async () => {

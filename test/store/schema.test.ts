@@ -90,6 +90,7 @@ test('starts that race migrate an empty database once', async () => {
       '0003_timeouts',
       '0004_lines',
       '0005_families',
+      '0006_live_children',
     ])
     expect(await pendingMigrations(clone.url)).toEqual([])
   } finally {
