@@ -10,7 +10,7 @@ import { invalid, Refusal } from '../domain/errors.ts'
 import { EVERYTHING } from '../domain/scope.ts'
 import type { Todo } from '../domain/todo.ts'
 import type { Database, Session } from '../store/database.ts'
-import { readChildren, readLiveChildren, readOrphans, readStalledJoins } from '../store/families.ts'
+import { readLiveChildren, readOrphans, readStalledJoins, readStranger } from '../store/families.ts'
 import { addTodo } from '../store/todos.ts'
 import { tryTransition } from '../store/transition.ts'
 import type { Wake } from '../store/wake.ts'
@@ -110,11 +110,9 @@ export const createFamily = (parts: FamilyParts): Family => {
       return added.map(({ id, queue }) => ({ id, queue }))
     },
     check: async (parentId, children) => {
-      const own = new Set(
-        (await readChildren(database, parentId, LIVE_CHILDREN_AT_MOST * 10)).map(({ id }) => id),
-      )
-      const foreign = children.findIndex((id) => !own.has(id))
-      if (foreign >= 0) throw invalid(`children[${foreign}]`, 'is not a child of this todo')
+      const stranger = await readStranger(database, parentId, children)
+      if (stranger === null) return
+      throw invalid(`children[${children.indexOf(stranger)}]`, 'is not a child of this todo')
     },
     look,
     sweep: async () => {

@@ -4,12 +4,17 @@ import { type Session, type Statement, statement } from './database.ts'
 import { STALLED_JOINS } from './lease.ts'
 import { TODO_COLUMNS, type TodoRow, toTodo } from './todo-row.ts'
 import type { Due } from './transition.ts'
+import { isUuid } from './uuid.ts'
 
-/** A parent's children in order, as JSON. */
+/** A parent may go on forking for ever: its claim carries this many children at most. */
+const CHILDREN_CARRIED = 1000
+
+/** A parent's newest children in order, as JSON. */
 export const childrenOf = (todo: string): string => `(select json_agg(json_build_object(
     'id', c.id, 'queue', c.queue, 'state', c.state, 'retrying', c.next_retry_at is not null,
     'result', (select d.result from details d where d.todo_id = c.id)) order by c.lined_at)
-  from todos c where c.parent_id = ${todo}.id)`
+  from (select * from todos c where c.parent_id = ${todo}.id
+    order by c.lined_at desc limit ${CHILDREN_CARRIED}) c)`
 
 interface ChildRow {
   id: string
@@ -35,6 +40,24 @@ export const readChildren = async (session: Session, id: string, limit: number):
     retrying: row.next_retry_at !== null,
     result: row.result,
   }))
+
+const strangersStatement: Statement<{ id: string }> = statement(
+  'children_not',
+  `select w.id from unnest(:ids::uuid[]) as w(id)
+  where not exists (select from todos c where c.id = w.id and c.parent_id = :id::uuid) limit 1`,
+)
+
+/** One of `ids` that is no child of this parent; null when all of them are. */
+export const readStranger = async (
+  session: Session,
+  id: string,
+  ids: readonly string[],
+): Promise<string | null> => {
+  const other = ids.find((child) => !isUuid(child))
+  if (other !== undefined) return other
+  const [stranger] = await session.run(strangersStatement, { id, ids })
+  return stranger?.id ?? null
+}
 
 const liveStatement: Statement<TodoRow> = statement(
   'children_live',

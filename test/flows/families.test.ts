@@ -317,9 +317,13 @@ test('who may not send to a queue cannot fork into it, and nobody joins what is 
   await expect(
     lone.call('todos.fork', { ...todo.held, children: [child('x')] }),
   ).rejects.toMatchObject({ error: { code: -32011, data: { refused: ['children'] } } })
-  await expect(
-    lone.call('todos.join', { ...todo.held, children: [task.id], until: 'all' }),
-  ).rejects.toMatchObject({ error: { code: -32602 } })
+  for (const stranger of [task.id, 'no id at all']) {
+    await expect(
+      lone.call('todos.join', { ...todo.held, children: [stranger], until: 'all' }),
+    ).rejects.toMatchObject({
+      error: { code: -32602, data: { violations: [{ field: 'children[0]' }] } },
+    })
+  }
   await lone.call('todos.complete', todo.held)
 })
 
