@@ -122,7 +122,7 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
     for (let failures = 0; !stopping.aborted; ) {
       const free = concurrency - active.size
       if (free <= 0) {
-        await Promise.race([...[...active.values()].map(({ done }) => done), aborted(stopping)])
+        await firstOf([...active.values()], stopping)
         continue
       }
       try {
@@ -231,10 +231,16 @@ const releaseTodo = async (
     })
 }
 
-const aborted = (signal: AbortSignal): Promise<void> =>
+/** Waits until one of them has ended, or the signal has fired, which lives on without a listener. */
+const firstOf = (attempts: RunningAttempt[], signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
-    if (signal.aborted) resolve()
-    else signal.addEventListener('abort', () => resolve(), { once: true })
+    const end = (): void => {
+      signal.removeEventListener('abort', end)
+      resolve()
+    }
+    if (signal.aborted) return resolve()
+    signal.addEventListener('abort', end, { once: true })
+    for (const { done } of attempts) void done.then(end)
   })
 
 /** Waits until every attempt has ended, but no longer than `ms`. */

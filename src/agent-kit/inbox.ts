@@ -9,6 +9,8 @@ import type { Message, OwedMessage } from './wire.ts'
 
 /** A wait this long is asked for in one request; a longer one is asked again. */
 const POLL_MS = 30_000
+/** An answer that is here and only waits for its turn in line: no new message will end the poll. */
+const TURN_POLL_MS = 2000
 
 export type Listener = (message: Message) => void | Promise<void>
 
@@ -112,13 +114,14 @@ export const openInbox = (
       for (;;) {
         const left = deadline - performance.now()
         if (left <= 0) throw new AnswerTimeout(timeoutMs ?? 0)
-        const waitMs = hurried ? 0 : Math.ceil(Math.min(POLL_MS, left))
+        const longest = answerOf(since) === undefined ? POLL_MS : TURN_POLL_MS
+        const waitMs = hurried ? 0 : Math.ceil(Math.min(longest, left))
         hurried = false
         const started = performance.now()
         const state = await poll(waitMs)
         const found = state === 'claimed' ? takeAnswer(since) : null
         if (found !== null) return found
-        // A stored answer whose turn has not come makes polls return early; do not spin on it.
+        // A poll that a signal cut short, or that a message ended early: do not spin on them.
         if (performance.now() - started < 100) await sleep(100, signal)
       }
     } finally {
@@ -127,9 +130,18 @@ export const openInbox = (
     }
   }
 
-  const takeAnswer = (since: string): Message | null => {
+  /**
+   * What the server took for the answer. By the clock alone it could be a message that came while
+   * the question was on its way. A server that does not tell leaves only the clock.
+   */
+  const answerOf = (since: string): OwedMessage | undefined => {
     const asked = Date.parse(since)
-    const found = pending.find((owed) => Date.parse(owed.receivedAt) >= asked) ?? pending.at(-1)
+    const later = pending.filter((owed) => Date.parse(owed.receivedAt) >= asked)
+    return later.find((owed) => owed.answers !== undefined) ?? later[0]
+  }
+
+  const takeAnswer = (since: string): Message | null => {
+    const found = answerOf(since) ?? pending.at(-1)
     if (found === undefined) return null
     pending = pending.filter((owed) => owed !== found)
     return found.message

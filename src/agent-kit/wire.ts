@@ -44,6 +44,8 @@ export interface OwedMessage {
   seq: number
   message: Message
   receivedAt: string
+  /** The seq of the question that it answers; absent where it answers none. */
+  answers?: number
 }
 
 /** An earlier attempt at the same todo. `died`: its holder vanished instead of reporting. */

@@ -1,12 +1,10 @@
 // Case F091, on the real `serve` process.
-import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { createInterface } from 'node:readline'
-import { afterAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { a2aClient, agentClient, openStream, post } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
-import { killed, ROOT } from '../support/child.ts'
+import { serveProcess } from '../support/serve-process.ts'
 import { metric, nextOf, openBoard, saying } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
@@ -14,37 +12,7 @@ const app = await startApp()
 const { client, agent } = await app.line('desk', { contexts: 'parallel' })
 const idle = await app.line('idle')
 
-const children: ChildProcess[] = []
-afterAll(() => Promise.all(children.map(killed)))
-
-/** The server as it runs in production, on the database of this test. */
-const serve = async (
-  ...options: string[]
-): Promise<{ child: ChildProcess; url: string; log: string[] }> => {
-  const words = ['--import', 'tsx', 'src/cli/main.ts', 'serve', ...options]
-  const child = spawn(process.execPath, words, {
-    cwd: ROOT,
-    env: {
-      PATH: process.env.PATH,
-      DATABASE_URL: app.databaseUrl,
-      PORT: '0',
-      SWITCHBOARD_ADMIN_TOKEN: ADMIN_TOKEN,
-    },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  children.push(child)
-  const log: string[] = []
-  const lines = createInterface({ input: child.stderr! })
-  const url = await new Promise<string>((resolve, reject) => {
-    lines.on('line', (line) => {
-      log.push(line)
-      const found = /listening on (http:\S+)/.exec(line)?.[1]
-      if (found) resolve(found)
-    })
-    child.once('exit', () => reject(new Error(`serve ended: ${log.join('\n')}`)))
-  })
-  return { child, url, log }
-}
+const serve = (...options: string[]) => serveProcess(app.databaseUrl, ...options)
 
 /** A request that is under way until the rest of its body is sent. */
 const begin = (url: string, body: string) => {

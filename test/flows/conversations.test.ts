@@ -353,3 +353,21 @@ test('8 senders and 8 claimers: never two claimed todos of one conversation, eac
   )
   expect(left!.n).toBe(0)
 }, 60_000)
+
+// Open: an answer is deferred behind a todo that is only pending, not at work (system.md section 7
+// wants it before any newcomer). An agent with one slot, the kit's default, waits for the answer in
+// it, so that todo is never claimed and neither goes on.
+test.fails('an answer goes before a newcomer that nobody has claimed yet', async () => {
+  const first = await inContext('full agent', 'one')
+  const todo = await worker.claim()
+  await inContext('full agent', 'two')
+  await ask(todo.held)
+  const answered = await answer(first.id)
+  try {
+    expect(answered.status.state).toBe('TASK_STATE_WORKING')
+  } finally {
+    await a2a.call('CancelTask', { id: first.id })
+    const next = await worker.claim()
+    await worker.call('todos.complete', next.held)
+  }
+})

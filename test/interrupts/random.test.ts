@@ -10,10 +10,11 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, expect, test } from 'vitest'
 import { OUTCOMES, STATE_NAMES } from '../../src/domain/lifecycle.ts'
 import type { Caller } from '../../src/domain/scope.ts'
-import type { Receipt } from '../../src/domain/todo.ts'
 import type { Held } from '../../src/service/contract.ts'
 import type { Answer } from '../support/actors.ts'
 import { startNode } from '../support/app.ts'
+import { checkLog, checkTold, readLog, type Told } from '../support/checker.ts'
+import { randomOf } from '../support/seeded.ts'
 import { direct, kindOf, startQuiet } from './support.ts'
 
 const SEED = Number(process.env.RANDOM_SEED ?? Date.now() % 1_000_000)
@@ -22,29 +23,11 @@ const STEPS = 150
 const AGENTS = 6
 const QUEUE = 'chaos'
 
-/** mulberry32 */
-const randomOf = (seed: number) => {
-  let state = seed
-  return (): number => {
-    state = (state + 0x6d2b79f5) | 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296
-  }
-}
-
 const app = await startQuiet({ comeDueMs: 3_600_000 })
 const other = await startNode(app.databaseUrl, { reapMs: 3_600_000, comeDueMs: 3_600_000 })
 afterAll(() => other.stop())
 const nodes = [app, other]
 await app.services.operator.putQueue({ name: QUEUE, policy: { maxAttempts: 4 } })
-
-interface Told {
-  id: string
-  messageId: string
-  /** A receipt, or the kind of the refusal. */
-  told: Receipt | string
-}
 
 const refusals: Record<string, number> = {}
 const quiet = async (act: Promise<unknown>): Promise<boolean> =>
@@ -64,7 +47,7 @@ const callers: Caller[] = []
 
 const vend = async (): Promise<Caller> => (await app.vend(['work'], [QUEUE])).caller
 
-const run = async (): Promise<string[]> => {
+const run = async (): Promise<void> => {
   const hands = nodes.map(direct)
   const ids = await Promise.all(Array.from({ length: TODOS }, () => hands[0]!.send(QUEUE)))
   for (let each = 0; each < AGENTS; each += 1) callers.push(await vend())
@@ -191,21 +174,12 @@ const run = async (): Promise<string[]> => {
     clockLife(1),
     revokerLife(),
   ])
-  return ids
 }
 
-const ids = await run()
+await run()
 const hint = `seed ${SEED}`
 
 const all = <Row = Answer>(text: string): Promise<Row[]> => app.sql<Row & Answer>(text) as never
-
-const eventsOf = async (): Promise<Map<string, Answer[]>> => {
-  const events = new Map<string, Answer[]>(ids.map((id) => [id, []]))
-  for (const event of await all('select * from events order by todo_id, seq')) {
-    events.get(event.todo_id)?.push(event)
-  }
-  return events
-}
 
 const totalOf = async (
   counter: 'todosClaimed',
@@ -223,99 +197,13 @@ const totalOf = async (
 const counted = (counter: string, labels: Record<string, string> = {}) =>
   totalOf(counter as 'todosClaimed', labels)
 
-const ENDS = ['done', 'canceled', 'rejected']
-const AGENTS_VERBS = ['progress', 'say', 'artifact', 'interrupt', 'complete', 'fail', 'release']
-
 /** What must hold at any quiet moment. */
 const check = async (): Promise<void> => {
-  const events = await eventsOf()
-  const rows = await all('select * from todos')
-  const messages = await all(`select * from messages where role = 'user' and seq > 1`)
-  const attempts = await all('select * from attempts')
-  const log = [...events.values()].flat()
-
-  for (const row of rows) {
-    const own = events.get(row.id)!
-    const what = `${hint}, ${row.id}`
-    expect(
-      own.map(({ seq }) => seq),
-      what,
-    ).toEqual(own.map((_, at) => at + 1))
-    expect(row.seq, what).toBe(own.length)
-    expect(own.at(-1).to_state, what).toBe(row.state)
-    for (const [at, event] of own.entries()) {
-      expect(event.from_state, `${what} ${event.seq}`).toBe(at === 0 ? null : own[at - 1].to_state)
-    }
-
-    // No write by a stale fence: an agent's word comes only from whoever claimed last, and only
-    // while the todo is claimed.
-    let holder: { fence: string; owner: string } | null = null
-    let fence = 0
-    for (const event of own) {
-      if (event.verb === 'claim') {
-        expect(Number(event.fence), `${what} ${event.seq}`).toBe(fence + 1)
-        fence += 1
-        holder = { fence: event.fence, owner: event.owner }
-      } else if (AGENTS_VERBS.includes(event.verb)) {
-        expect(event.from_state, `${what} ${event.seq}`).toBe('claimed')
-        expect({ fence: event.fence, owner: event.owner }, `${what} ${event.seq}`).toEqual(holder)
-      }
-      if (!['claimed', 'input-required', 'auth-required'].includes(event.to_state)) holder = null
-    }
-
-    // Every todo that goes on has something that will move it.
-    const ended = ENDS.includes(row.state) || (row.state === 'failed' && !row.next_retry_at)
-    const alarm =
-      { pending: row.due_at, claimed: row.lease_expires_at, failed: row.next_retry_at }[
-        row.state as 'pending'
-      ] ?? row.interrupted_at
-    expect(Boolean(alarm), what).toBe(!ended)
-    expect(row.finished_at !== null, what).toBe(ended)
-
-    const open = attempts.filter((each) => each.todo_id === row.id && each.ended_at === null)
-    const isOpen = ['claimed', 'input-required', 'auth-required'].includes(row.state)
-    expect(open.length, what).toBe(isOpen ? 1 : 0)
-    if (row.owner) expect(open[0].endpoint_id, what).toBe(row.owner)
-    expect(row.attempt, what).toBeLessThanOrEqual(row.max_attempts)
-    expect(row.attempts_total, what).toBe(own.filter(({ verb }) => verb === 'claim').length)
-
-    // Each question is answered at most once, by a message of its own; the rest are owed, or read.
-    const inbox = messages.filter((each) => each.todo_id === row.id)
-    const owed = inbox.filter((each) => each.owed && each.seq > row.acknowledged_seq)
-    expect(row.unread, what).toBe(owed.length)
-    if (row.state === 'done') expect(owed, what).toEqual([])
-    const answers = inbox.filter((each) => each.answers !== null)
-    expect(new Set(answers.map((each) => each.answers)).size, what).toBe(answers.length)
-    const resumes = own.filter(({ verb }) => verb === 'resume' || verb === 'answer')
-    expect(answers.map(({ seq }) => seq).sort(), what).toEqual(resumes.map(({ seq }) => seq).sort())
-    for (const { seq, answers: question } of answers) {
-      expect(own[question - 1], what).toMatchObject({ verb: 'interrupt' })
-      const between = own.slice(question, seq - 1)
-      expect(between, what).toEqual([])
-    }
-  }
-
-  // What a sender was told is what became of its message.
-  const stored = new Map(messages.map((each) => [`${each.todo_id} ${each.message_id}`, each]))
-  expect(stored.size, hint).toBe(messages.length)
-  const taken = new Set<string>()
-  for (const { id, messageId, told: receipt } of told) {
-    const key = `${id} ${messageId}`
-    if (typeof receipt === 'string') {
-      expect(['finished', 'wrong_state'], `${hint}, ${key}`).toContain(receipt)
-      continue
-    }
-    const message = stored.get(key)
-    expect(message, `${hint}, lost ${key}`).toBeDefined()
-    expect(receipt, hint).toMatchObject({ seq: message.seq, answers: message.answers })
-    const verb = events.get(id)![message.seq - 1].verb
-    const outcome = { resume: 'resumed', answer: 'requeued', message: 'inbox' }[verb as 'resume']
-    if (receipt.outcome === 'repeated') continue
-    expect(receipt.outcome, `${hint}, ${key}`).toBe(outcome)
-    expect(taken.has(key), `${hint}, applied twice ${key}`).toBe(false)
-    taken.add(key)
-  }
-  expect(taken.size, hint).toBe(messages.length)
+  const read = await readLog(all)
+  checkLog(read, hint)
+  const { todos: rows, events: log, messages, attempts } = read
+  const taken = checkTold(read, told, hint)
+  expect(taken.size, hint).toBe(messages.filter(({ role }) => role === 'user').length)
 
   // The counters of both nodes together are what the log says.
   const of = (verb: string) => log.filter((event) => event.verb === verb).length

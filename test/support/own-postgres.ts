@@ -1,4 +1,5 @@
 /** A PostgreSQL of its own for a test file, to be stopped and started again under those who use it. */
+import { spawnSync } from 'node:child_process'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
@@ -10,7 +11,17 @@ export interface OwnPostgres {
   /** The same after each start. */
   url: string
   stop(): Promise<void>
+  /** kill -9 of its first process and of all that one started; nothing is shut down. */
+  crash(): Promise<void>
   start(): Promise<void>
+}
+
+/** A process and its children. Stopped one by one as they are read, it would start new ones. */
+const treeOf = (pid: number): number[] => {
+  process.kill(pid, 'SIGSTOP')
+  const { stdout } = spawnSync('ps', ['-axo', 'pid=,ppid='], { encoding: 'utf8' })
+  const pairs = stdout.split('\n').map((line) => line.trim().split(/\s+/).map(Number))
+  return [pid, ...pairs.flatMap(([child, parent]) => (parent === pid ? [child!] : []))]
 }
 
 /** Durable, unlike that of the other tests: what was committed has to be there after a restart. */
@@ -33,6 +44,10 @@ export const startOwnPostgres = async (): Promise<OwnPostgres> => {
   return {
     url,
     stop,
+    crash: async () => {
+      for (const pid of treeOf(running!.pid)) process.kill(pid, 'SIGKILL')
+      await stop()
+    },
     start: async () => {
       running ??= await startEmbedded(data)
     },

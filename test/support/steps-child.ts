@@ -1,0 +1,73 @@
+/**
+ * An agent in a process of its own, to be killed at any of its steps. Before and after each it
+ * writes a line of JSON with the fence it works under; a pipe keeps what a killed process has
+ * written. Begins to claim when it is told a line, so that several can be loaded in advance.
+ *
+ *   node --import tsx test/support/steps-child.ts <url> <token>
+ */
+import { once } from 'node:events'
+import { createAgent } from '../../src/agent-kit/agent.ts'
+import type { Handler } from '../../src/agent-kit/attempt.ts'
+import { textOf } from '../../src/agent-kit/wire.ts'
+
+const [, , url = '', token = ''] = process.argv
+
+/** What an agent process tells of itself. */
+export interface Step {
+  /**
+   * `tries` comes before a call, `did` after the server said that it is done. `got` is a message,
+   * `answered` the one that answered the question of this fence.
+   */
+  what: 'claimed' | 'tries' | 'did' | 'got' | 'answered' | 'threw'
+  id: string
+  fence: string
+  /** Of the message or artifact that the step writes, or that it was given. */
+  name?: string
+  error?: string
+}
+
+const work: Handler = async (ctx) => {
+  const { id, fence, message, history } = ctx.todo
+  const tell = (step: Omit<Step, 'id' | 'fence'>): boolean =>
+    process.stdout.write(`${JSON.stringify({ ...step, id, fence })}\n`)
+  const does = async (name: string, act: () => Promise<unknown>): Promise<void> => {
+    tell({ what: 'tries', name })
+    await act()
+    tell({ what: 'did', name })
+  }
+  const words = (name: string) => ({ messageId: name, parts: [{ text: name }] })
+
+  tell({ what: 'claimed' })
+  ctx.onMessage(({ messageId }) => void tell({ what: 'got', name: messageId }))
+  try {
+    await does(`say-${fence}`, () => ctx.say(words(`say-${fence}`)))
+    const asked = history.findLastIndex(({ messageId }) => messageId.startsWith('ask-'))
+    const open = asked < 0 || !history.slice(asked).some(({ role }) => role === 'ROLE_USER')
+    if (textOf(message) === 'ask' && open) {
+      const name = `ask-${fence}`
+      tell({ what: 'tries', name })
+      const answer = await ctx.requireInput(words(name))
+      tell({ what: 'did', name })
+      tell({ what: 'answered', name: answer.messageId })
+    }
+    const artifactId = `artifact-${fence}`
+    const chunk = (append: boolean) =>
+      ctx.artifact({ artifactId, append, parts: [{ text: String(append) }] })
+    await does(artifactId, () => chunk(false))
+    await does(artifactId, () => chunk(true))
+    tell({ what: 'tries', name: `end-${fence}` })
+    return { message: words(`end-${fence}`), result: { fence } }
+  } catch (error) {
+    const { name, message } = error as Error
+    tell({ what: 'threw', error: `${name}: ${message}` })
+    throw error
+  }
+}
+
+const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
+// Room for every task: one that waits for its deferred answer keeps its slot, and the todo before it
+// in line, pending at the front, could otherwise find none.
+const agent = createAgent({ url, token, concurrency: 32, leaseSeconds: 60, log }, work)
+process.stdout.write('loaded\n')
+await once(process.stdin, 'data')
+agent.start()
