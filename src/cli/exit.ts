@@ -24,7 +24,7 @@ Exit codes:
   1  failed: the task failed, or something went wrong here
   2  wrong usage or configuration
   3  no such thing, or not yours
-  4  the server cannot be reached
+  4  the server, or its database, cannot be reached
   5  refused: a conflict with how things are
   6  the token is missing, wrong, or does not allow this
   7  the port is in use

@@ -10,6 +10,7 @@ import { migrate } from '../store/migrate.ts'
 import { CliError, EXIT } from './exit.ts'
 import { LINGER_MS, type Life } from './life.ts'
 import type { DrainOption } from './program.ts'
+import { reachConfigured } from './reach.ts'
 
 /** Of this process alone, until it ends. Throws CliError (in use). */
 export const holdDataDir = async (life: Life, { dataDir }: Config): Promise<void> => {
@@ -26,12 +27,16 @@ export const holdDataDir = async (life: Life, { dataDir }: Config): Promise<void
   )
 }
 
-/** The address of the configured database, else of one of our own; its schema up to date. */
+/**
+ * The address of the configured database, else of one of our own; its schema up to date. Throws
+ * CliError (the configured one cannot be used).
+ */
 export const openDatabase = async (
   life: Life,
   config: Config,
   { migrates = true }: { migrates?: boolean } = {},
 ): Promise<string> => {
+  if (config.databaseUrl !== null) await reachConfigured(config.databaseUrl)
   const databaseUrl = config.databaseUrl ?? (await startOwn(life, config))
   if (migrates) await migrate(databaseUrl)
   return databaseUrl

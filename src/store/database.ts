@@ -1,7 +1,7 @@
 /**
  * The way to PostgreSQL: one bounded pool, named prepared statements, transactions, and what every
  * failure means. Statements are written with `:named` parameters and compiled once. SQLSTATEs are
- * looked at here and nowhere else.
+ * looked at here and, of the very first connection, in reach.ts; nowhere else.
  *
  * A statement rings after it has committed: at once outside a transaction, else after COMMIT.
  */

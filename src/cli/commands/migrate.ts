@@ -22,7 +22,11 @@ export const addMigrate = (program: Command): void => {
 /** Without a DATABASE_URL it is the data directory's own database that is meant. */
 const withDatabase = async (use: (databaseUrl: string) => Promise<void>): Promise<void> => {
   const { databaseUrl, dataDir } = readConfig(process.env)
-  if (databaseUrl !== null) return use(databaseUrl)
+  if (databaseUrl !== null) {
+    const { reachConfigured } = await import('../reach.ts')
+    await reachConfigured(databaseUrl)
+    return use(databaseUrl)
+  }
   const { startEmbedded } = await import('../../embedded.ts')
   const embedded = await startEmbedded(dataDir)
   try {

@@ -1,0 +1,14 @@
+/** The configured database answers, or the command ends with a line that says what is wrong. */
+import { DatabaseUnreachable, reach } from '../store/reach.ts'
+import { CliError, EXIT } from './exit.ts'
+
+/** Throws CliError (wrong configuration; unreachable). */
+export const reachConfigured = async (databaseUrl: string): Promise<void> => {
+  try {
+    await reach(databaseUrl)
+  } catch (error) {
+    if (!(error instanceof DatabaseUnreachable)) throw error
+    const code = error.refused ? EXIT.usage : EXIT.unreachable
+    throw new CliError(code, `DATABASE_URL cannot be used: ${error.message}`)
+  }
+}

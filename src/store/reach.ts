@@ -1,0 +1,77 @@
+/**
+ * The first connection to a database that somebody has configured: what fails here is most often a
+ * slip in its address, so it is told by the part of the address that is at fault. No value is told:
+ * with a slip, a piece of the password may stand where the host or the database should.
+ */
+import net from 'node:net'
+import pg from 'pg'
+
+export class DatabaseUnreachable extends Error {
+  /** The server answered, and said no to what the address says. */
+  readonly refused: boolean
+
+  constructor(fault: string, refused: boolean, cause: unknown) {
+    super(fault, { cause })
+    this.name = 'DatabaseUnreachable'
+    this.refused = refused
+  }
+}
+
+/** A server that takes the connection and then says nothing counts as away, too. */
+const ANSWER_MS = 10_000
+
+const BY_SQLSTATE: Record<string, string> = {
+  '28P01': 'its user or password is wrong',
+  '28000': 'its user may not log in, or not from here, or not in this way',
+  '3D000': 'its database does not exist',
+  '42501': 'its user may not connect to its database',
+}
+
+const BY_ERRNO: Record<string, string> = {
+  ENOTFOUND: 'its host is unknown',
+  EAI_AGAIN: 'its host cannot be looked up at the moment',
+  ECONNREFUSED: 'nothing listens on its host and port',
+  ENOENT: 'its host is a folder without a socket of PostgreSQL for its port',
+  EACCES: 'its host is a socket that this user may not open',
+}
+
+const faultOf = (error: unknown): { fault: string; refused: boolean } => {
+  const { code = '', message = '' } = error as { code?: string; message?: string }
+  if (error instanceof pg.DatabaseError) {
+    const fault = BY_SQLSTATE[code]
+    return fault
+      ? { fault: `${fault} (SQLSTATE ${code})`, refused: true }
+      : { fault: `its server takes no connection now (SQLSTATE ${code})`, refused: false }
+  }
+  // The driver has no codes for these two.
+  if (/^SASL: .*password/.test(message)) {
+    return { fault: 'it has no password, and its server asks for one', refused: true }
+  }
+  if (/SSL/.test(message) || /CERT|SSL|TLS/.test(code)) {
+    const fault = 'its host and its query string (sslmode, …) do not agree on TLS'
+    return { fault: code === '' ? fault : `${fault} (${code})`, refused: true }
+  }
+  const fault = BY_ERRNO[code] ?? 'its host and port do not answer as PostgreSQL does'
+  return { fault: code === '' ? fault : `${fault} (${code})`, refused: false }
+}
+
+/** Connects and leaves again. Throws DatabaseUnreachable. */
+export const reach = async (connectionString: string): Promise<void> => {
+  const socket = new net.Socket()
+  const client = new pg.Client({
+    connectionString,
+    stream: () => socket,
+    application_name: 'switchboard reach',
+    connectionTimeoutMillis: ANSWER_MS,
+  })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+  } catch (error) {
+    // The driver leaves it open, and the process would stay for as long as the server does not close.
+    socket.destroy()
+    const { fault, refused } = faultOf(error)
+    throw new DatabaseUnreachable(fault, refused, error)
+  }
+  await client.end()
+}
