@@ -80,6 +80,7 @@ export type Condition =
   | 'lineFree'
   | 'lineBusy'
   | 'nextInLine'
+  | 'unclaimedFront'
   | 'joinHolds'
   | 'answeredLater'
   | 'unfinished'
@@ -380,6 +381,16 @@ export const VERBS = {
     attempt: 'keep',
     event: true,
     ready: 'unblocked',
+  },
+  /** Nobody has claimed the front: an answer goes before it. */
+  stepBack: {
+    by: 'server',
+    from: ['pending'],
+    when: ['unclaimedFront'],
+    to: 'same',
+    lease: 'keep',
+    attempt: 'keep',
+    event: false,
   },
   /** The line is free for a todo whose answer came while it was busy: its holder goes on … */
   resumeLater: {

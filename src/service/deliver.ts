@@ -6,12 +6,12 @@
 
 import type { Metrics } from '../base/metrics.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
-import { phaseOf, settled } from '../domain/lifecycle.ts'
+import { phaseOf, settled, type Verb } from '../domain/lifecycle.ts'
 import { EVERYTHING, type Scope } from '../domain/scope.ts'
 import type { Message, Receipt, StoredMessage, Todo, TodoView } from '../domain/todo.ts'
 import type { Change } from '../store/change.ts'
-import type { Database } from '../store/database.ts'
-import { tryTransition } from '../store/transition.ts'
+import type { Database, Session } from '../store/database.ts'
+import { freeLine, tryTransition } from '../store/transition.ts'
 import { readAnswerSchema, readView } from '../store/views.ts'
 import { checkAnswer } from './answer-schema.ts'
 import type { Sent } from './contract.ts'
@@ -26,12 +26,13 @@ export type Deliver = (
 ) => Promise<Required<Sent>>
 
 /** Verbs that take a client's message, in the order they are tried, and what each makes of it. */
-const TAKES_MESSAGE = [
+type Ways = readonly (readonly [Verb, Receipt['outcome']])[]
+const ANSWERS: Ways = [
   ['resume', 'resumed'],
   ['answer', 'requeued'],
-  ['defer', 'deferred'],
-  ['message', 'inbox'],
-] as const
+]
+const LATER: Ways = [['defer', 'deferred']]
+const INBOX: Ways = [['message', 'inbox']]
 
 export interface DeliverParts {
   database: Database
@@ -95,6 +96,44 @@ const checkedAgainst = async (
   return todo.statusSeq
 }
 
+interface Taken {
+  todo: Todo
+  outcome: Receipt['outcome']
+}
+
+const firstOf = async (
+  session: Session,
+  ways: Ways,
+  id: string,
+  change: Change,
+): Promise<Taken | null> => {
+  for (const [verb, outcome] of ways) {
+    const moved = await tryTransition(session, verb, id, change)
+    if (moved) return { todo: moved.todo, outcome }
+  }
+  return null
+}
+
+/**
+ * An answer goes before a newcomer that nobody has claimed yet: who could claim it may be the very
+ * agent that waits for the answer. Both move, or neither does.
+ */
+const goFirst = async (database: Database, todo: Todo, change: Change): Promise<Taken | null> => {
+  const { id, line, state } = todo
+  if (line === null) return null
+  try {
+    return await database.transaction(async (session) => {
+      if (!(await freeLine(session, line))) return null
+      const taken = await firstOf(session, ANSWERS, id, change)
+      if (!taken) throw new Refusal('wrong_state', { id, state })
+      return taken
+    })
+  } catch (error) {
+    if (error instanceof Refusal && error.kind === 'wrong_state') return null
+    throw error
+  }
+}
+
 const deliverTo = async (
   database: Database,
   todo: Todo,
@@ -108,15 +147,23 @@ const deliverTo = async (
     ...(question !== undefined && { question }),
   }
   try {
-    for (const [verb, outcome] of TAKES_MESSAGE) {
-      // What was read as a question is answered or read again, never put into the inbox instead.
-      if ((question !== undefined) !== (verb !== 'message')) continue
-      const moved = await tryTransition(database, verb, todo.id, change)
-      if (!moved) continue
-      const { seq } = moved.todo
-      const receipt = { messageId: sent.messageId, seq, outcome, answers: question ?? null }
-      return { todo: moved.todo, after: seq, receipt }
+    // What was read as a question is answered or read again, never put into the inbox instead.
+    const ways = question === undefined ? INBOX : ANSWERS
+    const taken =
+      (await firstOf(database, ways, todo.id, change)) ??
+      (question === undefined
+        ? null
+        : ((await goFirst(database, todo, change)) ??
+          (await firstOf(database, LATER, todo.id, change))))
+    if (!taken) return null
+    const { seq } = taken.todo
+    const receipt = {
+      messageId: sent.messageId,
+      seq,
+      outcome: taken.outcome,
+      answers: question ?? null,
     }
+    return { todo: taken.todo, after: seq, receipt }
   } catch (error) {
     // Sent twice at the same moment: the other one is in; the next look finds it.
     if (!(error instanceof Refusal && error.kind === 'duplicate')) throw error

@@ -11,7 +11,7 @@ import { Refusal } from '../domain/errors.ts'
 import { INTERRUPT_STATES } from '../domain/lifecycle.ts'
 import type { Queue } from '../domain/queue.ts'
 import type { Database } from '../store/database.ts'
-import { readStalledLines, transitionLine } from '../store/transition.ts'
+import { overtake, readStalledLines, transitionLine } from '../store/transition.ts'
 import type { Wake } from '../store/wake.ts'
 import { sweepEach } from './each.ts'
 
@@ -54,7 +54,7 @@ export const createLines = ({ database, wake, metrics, log }: LinesParts): Lines
   const timers = new Set<NodeJS.Timeout>()
 
   const handOver = async (line: string): Promise<boolean> => {
-    const moved = await transitionLine(database, line)
+    const moved = (await transitionLine(database, line)) ?? (await overtake(database, line))
     // A parked answer goes back to its queue, which ends the attempt that asked.
     if (moved?.todo.state === 'pending' && INTERRUPT_STATES.includes(moved.from)) {
       metrics.attemptsEnded.inc({ queue: moved.todo.queue, outcome: 'released' })

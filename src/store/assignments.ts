@@ -66,6 +66,7 @@ export const assignments = (verb: Verb): Record<string, string> => {
         where c.id = any(t.join_ids) and c.finished_at is not null)`,
     }),
     ...(verb === 'unblock' && { due_at: 'now()', front: 'true' }),
+    ...(verb === 'stepBack' && { due_at: 'null', front: 'false', ready_reason: 'null' }),
     ...(verb === 'defer' && { answered_at: 'coalesce(t.answered_at, p.at)' }),
     ...(verb === 'hold' && {
       // However often it is extended, a wait is never longer than the operator allows.

@@ -63,6 +63,8 @@ export const STALLED_JOINS = `select t.id from todos t
   where t.join_until is not null and (${JOIN_HOLDS})
     and t.id <> all(coalesce(:except::uuid[], '{}')) limit :limit::int`
 
+const UNCLAIMED_FRONT = 't.front and t.join_until is null and t.due_at <= now()'
+
 /** Nobody else of its conversation is at work. */
 export const LINE_FREE = `(t.line is null or t.front
     or not exists (select from todos f where f.line = t.line and f.front))`
@@ -106,6 +108,8 @@ const CONDITIONS: Readonly<Record<Condition, string>> = {
       where w.line = t.line and not w.front and w.answered_at is not null)
     and not exists (select from todos w where w.line = t.line and not w.front
       and w.state = 'pending' and w.lined_at < t.lined_at)`,
+  // Not one that waits for its children, or for a moment of its holder's choice.
+  unclaimedFront: UNCLAIMED_FRONT,
   joinHolds: `t.join_until is not null and (${JOIN_HOLDS})`,
   answeredLater: `t.answered_at is not null and ${LINE_FREE} and not exists (select from todos w
       where w.line = t.line and not w.front and w.answered_at < t.answered_at)`,
@@ -178,10 +182,25 @@ export const HEIR = `
 export const nextInLine = (verb: Verb): string =>
   `where t.line = :line::uuid and not t.front and ${allows(verb)} limit 1 for update of t`
 
-/** Lines where somebody waits although the front is free: a hand-over that was missed. */
+const ANSWER_WAITS = `exists (select from todos w
+    where w.line = t.line and not w.front and w.answered_at is not null)`
+
+/** The front of this line. */
+export const frontOf = (verb: Verb): string =>
+  `where t.line = :line::uuid and t.front and ${allows(verb)} for update of t`
+
+/** The front of this line, where an answer waits behind it. */
+export const frontBeforeAnswer = (verb: Verb): string =>
+  `where t.line = :line::uuid and t.front and ${ANSWER_WAITS} and ${allows(verb)} for update of t`
+
+/**
+ * Lines where somebody waits although the front is free: a hand-over that was missed. Also where
+ * an answer waits behind a front that was claimed when it came, and is not any more.
+ */
 export const STALLED_LINES = `select distinct w.line from todos w
   where w.line is not null and not w.front and (w.state = 'pending' or w.answered_at is not null)
-    and not exists (select from todos f where f.line = w.line and f.front)
+    and not exists (select from todos t where t.line = w.line and t.front
+      and not (w.answered_at is not null and t.state = 'pending' and ${UNCLAIMED_FRONT}))
     and w.line <> all(coalesce(:except::uuid[], '{}'))
   limit :limit::int`
 

@@ -9,13 +9,24 @@ import type { Scope } from '../domain/scope.ts'
 import type { Todo } from '../domain/todo.ts'
 import { type Change, parameters } from './change.ts'
 import {
+  type Database,
   isUniqueViolation,
   type Ring,
   type Session,
   type Statement,
   statement,
 } from './database.ts'
-import { due, dueIds, FREE, next, nextInLine, one, STALLED_LINES } from './lease.ts'
+import {
+  due,
+  dueIds,
+  FREE,
+  frontBeforeAnswer,
+  frontOf,
+  next,
+  nextInLine,
+  one,
+  STALLED_LINES,
+} from './lease.ts'
 import { scopeSql, scopeValues } from './scope.ts'
 import { sentence } from './sentence.ts'
 import { type TodoRow, toTodo } from './todo-row.ts'
@@ -221,6 +232,22 @@ export const transitionLine = async (session: Session, line: string): Promise<Mo
   }
   return null
 }
+
+const backStatement = compile('stepBack', sentence('stepBack', frontOf('stepBack')))
+
+/** Frees a line whose front nobody has claimed; false where somebody has, or it may not be moved. */
+export const freeLine = async (session: Session, line: string): Promise<boolean> =>
+  (await transition(session, 'stepBack', backStatement, { ...parameters({}), line })).length > 0
+
+const overtakenStatement = compile('stepBack', sentence('stepBack', frontBeforeAnswer('stepBack')))
+
+/** Lets an answer that waits go before a front that nobody has claimed; null where none waits. */
+export const overtake = (database: Database, line: string): Promise<Moved | null> =>
+  database.transaction(async (session) => {
+    const values = { ...parameters({}), line }
+    const back = await transition(session, 'stepBack', overtakenStatement, values)
+    return back.length > 0 ? transitionLine(session, line) : null
+  })
 
 const stalledStatement = statement<{ line: string }>('lines_stalled', STALLED_LINES)
 

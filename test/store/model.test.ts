@@ -118,6 +118,7 @@ const conditions: Record<Condition, (m: Model, step: Step) => boolean> = {
   lineFree: () => true,
   lineBusy: () => false,
   nextInLine: () => false,
+  unclaimedFront: () => false,
   answeredLater: () => false,
   // A join without children holds at once.
   joinHolds: (m) => m.joining,

@@ -6,6 +6,7 @@
  *   node --import tsx test/support/steps-child.ts <url> <token>
  */
 import { once } from 'node:events'
+import { hostname } from 'node:os'
 import { createAgent } from '../../src/agent-kit/agent.ts'
 import type { Handler } from '../../src/agent-kit/attempt.ts'
 import { textOf } from '../../src/agent-kit/wire.ts'
@@ -65,9 +66,9 @@ const work: Handler = async (ctx) => {
 }
 
 const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
-// Room for every task: one that waits for its deferred answer keeps its slot, and the todo before it
-// in line, pending at the front, could otherwise find none.
-const agent = createAgent({ url, token, concurrency: 32, leaseSeconds: 60, log }, work)
+// Fewer slots than conversations: who waits for an answer keeps its slot, and goes on all the same.
+const claimant = `${hostname()}:${process.pid}`
+const agent = createAgent({ url, token, claimant, concurrency: 4, leaseSeconds: 60, log }, work)
 process.stdout.write('loaded\n')
 await once(process.stdin, 'data')
 agent.start()

@@ -67,6 +67,7 @@ const FRAMES: Record<EventVerb, 'status' | 'artifact' | null> = {
   reapInterrupt: 'status',
   timeOut: 'status',
   defer: null,
+  stepBack: null,
   unblock: null,
   fork: null,
   join: null,
