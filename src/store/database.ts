@@ -166,6 +166,9 @@ export const openDatabase = (options: DatabaseOptions): Database => {
   })
   // An idle connection that breaks is replaced at the next use; without a listener node would die.
   pool.on('error', () => {})
+  // So would it where one that was given back as broken is told once more, while it is closed,
+  // that the server ends: by then the pool listens no longer.
+  pool.on('connect', (client) => client.on('error', () => {}))
 
   let listener: (rings: readonly Ring[]) => void = () => {}
   const ringNow = (rings: readonly Ring[]) => {
