@@ -52,7 +52,16 @@ const MAY: Record<string, readonly string[]> = {
   background: ['domain', 'base', 'service'],
   'agent-kit': ['base'],
   app: ['base', 'config', 'domain', 'store', 'service', 'protocol', 'rpc', 'http', 'background'],
-  cli: ['base', 'config', 'domain', 'app', 'embedded', 'agent-kit', 'store/migrate.ts'],
+  cli: [
+    'base',
+    'config',
+    'domain',
+    'app',
+    'embedded',
+    'agent-kit',
+    'store/migrate.ts',
+    'store/reach.ts',
+  ],
   index: ['app', 'agent-kit', 'config', 'base', 'domain', 'service', 'store', 'embedded'],
 }
 
