@@ -3,6 +3,7 @@
  * judgements about it: has it ended, does it ask, which one is meant.
  */
 import { textOf } from '../agent-kit/wire.ts'
+import { INTERRUPT_STATES } from '../domain/lifecycle.ts'
 import type { Client } from './client.ts'
 import { CliError, EXIT } from './exit.ts'
 import { span } from './output.ts'
@@ -164,9 +165,7 @@ export const resolveId = async (client: Client, given: string): Promise<string> 
 /** The newest todo with an open question. Throws CliError (not found). */
 export const newestQuestion = async (client: Client): Promise<string> => {
   const pages = await Promise.all(
-    ['input-required', 'auth-required'].map((state) =>
-      client.call<TodoPage>('todos.list', { state, pageSize: 1 }),
-    ),
+    INTERRUPT_STATES.map((state) => client.call<TodoPage>('todos.list', { state, pageSize: 1 })),
   )
   const [newest] = pages
     .flatMap(({ todos }) => todos)

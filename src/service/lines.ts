@@ -11,7 +11,7 @@ import { Refusal } from '../domain/errors.ts'
 import { INTERRUPT_STATES } from '../domain/lifecycle.ts'
 import type { Queue } from '../domain/queue.ts'
 import type { Database } from '../store/database.ts'
-import { overtake, readStalledLines, transitionLine } from '../store/transition.ts'
+import { type Moved, overtake, readStalledLines, transitionLine } from '../store/transition.ts'
 import type { Wake } from '../store/wake.ts'
 import { sweepEach } from './each.ts'
 
@@ -53,14 +53,20 @@ export const createLines = ({ database, wake, metrics, log }: LinesParts): Lines
   let off: () => void = () => {}
   const timers = new Set<NodeJS.Timeout>()
 
-  const handOver = async (line: string): Promise<boolean> => {
-    const moved = (await transitionLine(database, line)) ?? (await overtake(database, line))
+  const count = (moved: Moved | null): boolean => {
     // A parked answer goes back to its queue, which ends the attempt that asked.
     if (moved?.todo.state === 'pending' && INTERRUPT_STATES.includes(moved.from)) {
       metrics.attemptsEnded.inc({ queue: moved.todo.queue, outcome: 'released' })
     }
     return moved !== null
   }
+
+  const handOver = async (line: string): Promise<boolean> =>
+    count(await transitionLine(database, line))
+
+  /** Rare, and dearer than a look, which every newcomer takes three of: the sweep's alone. */
+  const handOverOrOvertake = async (line: string): Promise<boolean> =>
+    (await handOver(line)) || count(await overtake(database, line))
 
   const couldNotGoOn = (line: string, error: unknown): void => {
     if (!(error instanceof Refusal)) log.warn({ line, err: error }, 'a line could not go on')
@@ -81,7 +87,8 @@ export const createLines = ({ database, wake, metrics, log }: LinesParts): Lines
         timers.add(timer)
       }
     },
-    sweep: () => sweepEach((due) => readStalledLines(database, due), handOver, couldNotGoOn),
+    sweep: () =>
+      sweepEach((due) => readStalledLines(database, due), handOverOrOvertake, couldNotGoOn),
     start: () => {
       off = wake.onPrefix('line:', (line) => void look(line))
     },

@@ -100,7 +100,7 @@ const CONDITIONS: Readonly<Record<Condition, string>> = {
   sameQuestion: 't.status_seq = coalesce(:question::int, t.status_seq)',
   // One question takes one answer, though the line may keep its todo from going on.
   unanswered: 't.answered_at is null',
-  notAsking: "(t.state not in ('input-required', 'auth-required') or t.answered_at is not null)",
+  notAsking: `(not ${inStates(INTERRUPT_STATES)} or t.answered_at is not null)`,
   lineFree: LINE_FREE,
   lineBusy: `not ${LINE_FREE}`,
   // Answers come before newcomers; among each, who came first.
@@ -182,16 +182,12 @@ export const HEIR = `
 export const nextInLine = (verb: Verb): string =>
   `where t.line = :line::uuid and not t.front and ${allows(verb)} limit 1 for update of t`
 
-const ANSWER_WAITS = `exists (select from todos w
+export const ANSWER_WAITS = `exists (select from todos w
     where w.line = t.line and not w.front and w.answered_at is not null)`
 
-/** The front of this line. */
-export const frontOf = (verb: Verb): string =>
-  `where t.line = :line::uuid and t.front and ${allows(verb)} for update of t`
-
-/** The front of this line, where an answer waits behind it. */
-export const frontBeforeAnswer = (verb: Verb): string =>
-  `where t.line = :line::uuid and t.front and ${ANSWER_WAITS} and ${allows(verb)} for update of t`
+/** The front of this line; with ANSWER_WAITS, only where an answer waits behind it. */
+export const frontOf = (verb: Verb, where = 'true'): string =>
+  `where t.line = :line::uuid and t.front and ${where} and ${allows(verb)} for update of t`
 
 /**
  * Lines where somebody waits although the front is free: a hand-over that was missed. Also where

@@ -1,8 +1,10 @@
 /** Queues: named lines of work, each the public face of one agent and the policy of its todos. */
 import { Refusal } from '../domain/errors.ts'
+import { INTERRUPT_STATES } from '../domain/lifecycle.ts'
 import type { QueuePolicy } from '../domain/policy.ts'
 import type { Queue, QueueCard } from '../domain/queue.ts'
 import { type Database, type Session, type Statement, statement } from './database.ts'
+import { inStates } from './lease.ts'
 
 interface QueueRow {
   name: string
@@ -91,7 +93,7 @@ const gauges: Statement<GaugeRow> = statement(
     union all
     select queue, state, count(*)::int, extract(epoch from now() - min(interrupted_at))::float8,
       null
-    from todos where state in ('input-required', 'auth-required') group by queue, state`,
+    from todos t where ${inStates(INTERRUPT_STATES)} group by queue, state`,
 )
 
 /** Live todos by queue and state; how long the one that waits longest has waited, or was silent. */

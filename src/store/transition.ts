@@ -17,10 +17,10 @@ import {
   statement,
 } from './database.ts'
 import {
+  ANSWER_WAITS,
   due,
   dueIds,
   FREE,
-  frontBeforeAnswer,
   frontOf,
   next,
   nextInLine,
@@ -239,7 +239,10 @@ const backStatement = compile('stepBack', sentence('stepBack', frontOf('stepBack
 export const freeLine = async (session: Session, line: string): Promise<boolean> =>
   (await transition(session, 'stepBack', backStatement, { ...parameters({}), line })).length > 0
 
-const overtakenStatement = compile('stepBack', sentence('stepBack', frontBeforeAnswer('stepBack')))
+const overtakenStatement = compile(
+  'stepBack',
+  sentence('stepBack', frontOf('stepBack', ANSWER_WAITS)),
+)
 
 /** Lets an answer that waits go before a front that nobody has claimed; null where none waits. */
 export const overtake = (database: Database, line: string): Promise<Moved | null> =>

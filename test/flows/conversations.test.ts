@@ -357,6 +357,22 @@ test('8 senders and 8 claimers: never two claimed todos of one conversation, eac
 // Open: an answer is deferred behind a todo that is only pending, not at work (system.md section 7
 // wants it before any newcomer). An agent with one slot, the kit's default, waits for the answer in
 // it, so that todo is never claimed and neither goes on.
+test('an answer goes before a todo that was handed back while it waited behind it', async () => {
+  const first = await inContext('handed back', 'one')
+  const todo = await worker.claim()
+  await ask(todo.held)
+  const second = await inContext('handed back', 'two')
+  const next = await worker.claim()
+  await answer(first.id)
+  await worker.call('todos.release', { ...next.held, summary: 'not now' })
+  await app.sweep.reap()
+  expect(await stateOf(first.id)).toBe('claimed')
+  await worker.call('todos.complete', { ...todo.held, acknowledge: 1_000_000 })
+  const again = await worker.claim()
+  expect(again.id).toBe(second.id)
+  await worker.call('todos.complete', again.held)
+})
+
 test('an answer goes before a newcomer that nobody has claimed yet', async () => {
   const first = await inContext('full agent', 'one')
   const todo = await worker.claim()
