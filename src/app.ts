@@ -39,11 +39,18 @@ import { createSweep, type Sweep } from './service/sweep.ts'
 import { createWatch } from './service/watch.ts'
 import { type Database, openDatabase } from './store/database.ts'
 import { createWake } from './store/wake.ts'
+import { silentBus, type WakeBus } from './store/wake-bus.ts'
+import { natsBus } from './store/wake-nats.ts'
+import { postgresBus } from './store/wake-postgres.ts'
 
 export interface SwitchboardOptions {
   config: Config
   /** The database to use; the config's may be null, for an embedded one. */
   databaseUrl: string
+  /** The same database past a pooler; what `pooled` says is about `databaseUrl`. */
+  directUrl?: string | null
+  /** A pooler that lends a connection for each transaction stands before `databaseUrl`. */
+  pooled?: boolean
   log?: Log
   /** How often what wakes and commits announce is looked at unasked. For tests that lose wakes. */
   pollMs?: number
@@ -116,10 +123,24 @@ const sseRetryMs = async (directory: Directory): Promise<number> => {
   return value !== undefined && /^\d{1,7}$/.test(value) ? Number(value) : SSE_RETRY_MS
 }
 
+/** How wakes travel: over NATS where there is one, else over a connection that can LISTEN. */
+const busOf = (options: SwitchboardOptions, log: Log): WakeBus => {
+  const { config, databaseUrl, directUrl = null, pooled = false, answerMs } = options
+  const bounded = answerMs === undefined ? {} : { answerMs }
+  if (config.natsUrl !== null) return natsBus({ url: config.natsUrl, ...bounded })
+  if (!pooled || directUrl !== null) {
+    return postgresBus({ connectionString: directUrl ?? databaseUrl, ...bounded })
+  }
+  log.warn(
+    'a pooler stands before the database, and nothing is heard through it: other nodes are found out about by polling. Set DATABASE_DIRECT_URL or SWITCHBOARD_NATS_URL',
+  )
+  return silentBus
+}
+
 /** Everything below HTTP. */
 const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => {
   const { databaseUrl: connectionString, poolSize, acquireMs, statementMs, lockMs } = options
-  const { keepAliveMs, answerMs } = options
+  const { keepAliveMs, pooled } = options
   const pollMs = options.pollMs ?? POLL_MS
   const database: Database = openDatabase({
     connectionString,
@@ -127,13 +148,13 @@ const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => 
     ...(acquireMs !== undefined && { acquireMs }),
     ...(statementMs !== undefined && { statementMs }),
     ...(lockMs !== undefined && { lockMs }),
+    ...(pooled !== undefined && { pooled }),
   })
   const wake = createWake({
-    connectionString,
+    bus: busOf(options, log),
     log,
     onReconnect: () => metrics.listenerReconnects.inc(),
     ...(keepAliveMs !== undefined && { keepAliveMs }),
-    ...(answerMs !== undefined && { answerMs }),
   })
   database.onRing(wake.ring)
   const directory = createDirectory({ database, wake })

@@ -24,6 +24,8 @@ const start = async ({ databaseUrl }: { databaseUrl: string }): Promise<Started>
     log: createLog('silent'),
     config: {
       databaseUrl,
+      directUrl: null,
+      natsUrl: null,
       dataDir: '/nonexistent',
       host: '127.0.0.1',
       port: 0,
