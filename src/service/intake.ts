@@ -113,21 +113,12 @@ export const createIntake = (parts: IntakeParts): Intake => {
       }
       const effects = shrink(granted, send.effects)
       const rejected = await giveWay(live, busy)
-      const id = randomUUID()
-      const fresh = {
-        id,
-        queue: queue.name,
-        contextId,
+      const fresh = freshTodo(send, queue, {
         clientId,
-        priority: send.priority ?? 1,
-        maxAttempts: queue.policy.maxAttempts,
-        message: { ...message, taskId: id, contextId },
-        ...(send.metadata && { metadata: send.metadata }),
-        timeouts: { ...queue.policy.timeouts, ...send.timeouts },
+        contextId,
         ...(effects && { effects }),
-        detail: { text: excerpt(message) },
         ...(rejected && { rejected }),
-      }
+      })
       const todo = key ? await addOnce(fresh, queue, key) : await add(fresh, queue)
       if (todo && 'view' in todo) return todo
       const view = todo && (await newView(todo, message, send))
@@ -157,5 +148,25 @@ export const createIntake = (parts: IntakeParts): Intake => {
       waitsBehind: null,
       direct: false,
     }
+  }
+}
+
+/** The todo that a message without one makes, by its queue's policy and its sender's wishes. */
+const freshTodo = (
+  { message, metadata, priority = 1, timeouts }: Send,
+  { name, policy }: Queue,
+  facts: Pick<NewTodo, 'clientId' | 'contextId' | 'effects' | 'rejected'>,
+): Omit<NewTodo, 'line'> => {
+  const id = randomUUID()
+  return {
+    ...facts,
+    id,
+    queue: name,
+    priority,
+    maxAttempts: policy.maxAttempts,
+    message: { ...message, taskId: id, contextId: facts.contextId },
+    ...(metadata && { metadata }),
+    timeouts: { ...policy.timeouts, ...timeouts },
+    detail: { text: excerpt(message) },
   }
 }
