@@ -28,6 +28,7 @@ import { createDeliver } from './service/deliver.ts'
 import { createDirectory, type Directory } from './service/directory.ts'
 import { createFamily } from './service/family.ts'
 import { createGauges } from './service/gauges.ts'
+import { createKeys } from './service/idempotency.ts'
 import { createIntake } from './service/intake.ts'
 import { createLine } from './service/line.ts'
 import { createLines } from './service/lines.ts'
@@ -56,6 +57,7 @@ export interface SwitchboardOptions {
   pollMs?: number
   reapMs?: number
   comeDueMs?: number
+  tidyMs?: number
   placeMs?: number
   poolSize?: number
   /** How long a call may wait for a database connection, in ms. */
@@ -96,6 +98,7 @@ const POLL_MS = 5000
 const REAP_MS = 30_000
 const COME_DUE_MS = 1000
 const PLACE_MS = 1000
+const TIDY_MS = 60_000
 const BOARD_CODE_MS = 10 * 60_000
 const DRAIN_MS = 13_000
 const SSE_RETRY_MS = 2000
@@ -162,12 +165,13 @@ const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => 
   const watch = createWatch({ database, wake, pollMs })
   const lines = createLines({ database, wake, metrics, log })
   const deliver = createDeliver({ database, lines, metrics })
-  const intake = createIntake({ database, deliver, lines, rate: createRate(), metrics })
+  const keys = createKeys({ directory })
+  const intake = createIntake({ database, deliver, lines, rate: createRate(), keys, metrics })
   const family = createFamily({ database, directory, wake, metrics, log })
   const batches = createBatches({ database, log })
   const revocation = createRevocation({ database, batches, metrics })
   const services: Services = {
-    client: createClientService({ database, directory, deliver, intake, metrics }),
+    client: createClientService({ database, directory, deliver, intake, keys, metrics }),
     agent: createAgentService({ database, directory, line, wake, family, metrics, pollMs }),
     operator: createOperatorService({
       database,
@@ -199,6 +203,7 @@ const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => 
     reapMs: options.reapMs ?? REAP_MS,
     comeDueMs: options.comeDueMs ?? COME_DUE_MS,
     placeMs: options.placeMs ?? PLACE_MS,
+    tidyMs: options.tidyMs ?? TIDY_MS,
   })
   const supervisor = createSupervisor(workers, { log, metrics })
   return { database, wake, directory, line, lines, family, watch, services, sweep, supervisor }

@@ -29,6 +29,9 @@ export type { Queue, QueueCard }
 
 /* ---------------------------------------------------------------- clients */
 
+/** The member of a send's metadata that names it, where no header can: no part of what it says. */
+export const IDEMPOTENCY_MEMBER = 'urn:switchboard:idempotency-key'
+
 export interface Send {
   queue: string
   /** As it came; ids of the server's making are filled in. */
@@ -42,20 +45,23 @@ export interface Send {
   busy?: BusyPolicy
   /** What the task may do, among what its sender may. */
   effects?: string[]
+  /** The sender's name for this send: under it, the same send again makes nothing new. */
+  idempotencyKey?: string
 }
 
 export interface Sent {
   view: TodoView
   /** Wait for a settled state written after this event; 0 if the todo was settled at once. */
   after: number
-  /** What became of a message to a live todo; absent for a new one. */
+  /** What became of a message to a live todo, or of a repeated send; absent for a new todo. */
   receipt?: Receipt
 }
 
 export interface ClientService {
   /**
    * Makes a todo, or hands a message to the live todo it names: an answer to its question, else
-   * into its inbox. Refuses: forbidden, not_found, finished, invalid (context mismatch).
+   * into its inbox. Refuses: forbidden, not_found, finished, invalid (context mismatch),
+   * idempotency_conflict (the key was used for another send).
    */
   send(send: Send, caller: Caller): Promise<Sent>
   get(id: string, scope: Scope, options?: { artifacts?: boolean }): Promise<TodoView>

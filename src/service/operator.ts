@@ -6,7 +6,14 @@ import { randomUUID } from 'node:crypto'
 import type { Metrics } from '../base/metrics.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
 import { phaseOf } from '../domain/lifecycle.ts'
-import { DEFAULT_POLICY, LEASE, type QueuePolicy, type Timeouts } from '../domain/policy.ts'
+import {
+  DEFAULT_POLICY,
+  IDEMPOTENCY_WINDOW,
+  isIdempotencyWindow,
+  LEASE,
+  type QueuePolicy,
+  type Timeouts,
+} from '../domain/policy.ts'
 import type { QueueCard } from '../domain/queue.ts'
 import { EVERYTHING, watchScope } from '../domain/scope.ts'
 import type { Event, Todo, TodoView } from '../domain/todo.ts'
@@ -64,6 +71,10 @@ const SETTINGS: Readonly<Record<string, { help: string; accepts: (value: string)
   sse_retry_ms: {
     help: 'milliseconds a client waits before it reconnects an event stream',
     accepts: (value) => /^\d{1,7}$/.test(value),
+  },
+  [IDEMPOTENCY_WINDOW.setting]: {
+    help: `seconds the key of a send is kept, ${IDEMPOTENCY_WINDOW.minSeconds} at least`,
+    accepts: isIdempotencyWindow,
   },
   default_queue: {
     help: 'the queue whose card is at /.well-known/agent-card.json',

@@ -1,6 +1,7 @@
 /** What the caller of a verb brings, and the parameters of the sentence it becomes. */
 import type { State } from '../domain/lifecycle.ts'
 import type { EventDetail, JoinUntil, JsonObject, Message } from '../domain/todo.ts'
+import { keyParameters, type SendKey } from './idempotency.ts'
 
 /** Members that a verb does not use are ignored by its SQL. */
 export interface Change {
@@ -29,6 +30,8 @@ export interface Change {
   schema?: JsonObject
   /** Resume, answer: the seq of the question that was read when the answer was checked. */
   question?: number
+  /** Verbs of a client: the key that its message is sent under. */
+  key?: SendKey
   /** Join: for which children, and until when. */
   children?: readonly string[]
   joinUntil?: JoinUntil
@@ -69,4 +72,5 @@ export const parameters = (change: Change): Record<string, unknown> => ({
   through: change.through,
   ttl_seconds: change.ttlSeconds,
   queues: change.queues,
+  ...keyParameters(change.key),
 })

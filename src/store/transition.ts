@@ -16,6 +16,7 @@ import {
   type Statement,
   statement,
 } from './database.ts'
+import { KEY_ONCE } from './idempotency.ts'
 import {
   ANSWER_WAITS,
   due,
@@ -61,6 +62,13 @@ const compile = <Row extends MovedRow>(verb: Verb, text: string): Statement<Row>
 const oneStatements = Object.fromEntries(
   VERB_NAMES.map((verb) => [verb, compile(verb, sentence(verb, one(verb)))]),
 ) as Record<Verb, Statement<MovedRow>>
+
+/** The verbs that a client's message moves a todo by. */
+const KEYED_VERBS = ['resume', 'answer', 'defer', 'message'] as const satisfies Verb[]
+
+const keyedStatements: Partial<Record<Verb, Statement<MovedRow>>> = Object.fromEntries(
+  KEYED_VERBS.map((verb) => [verb, compile(verb, sentence(verb, one(verb), '', true))]),
+)
 
 const SWEEP_VERBS = [
   'reapLease',
@@ -158,9 +166,12 @@ export const tryTransition = async (
   if (!isUuid(id)) throw new Refusal('not_found')
   try {
     const values = { ...parameters(change), id }
-    return (await transition(session, verb, oneStatements[verb], values))[0] ?? null
+    const chosen = (change.key && keyedStatements[verb]) ?? oneStatements[verb]
+    return (await transition(session, verb, chosen, values))[0] ?? null
   } catch (error) {
-    if (isUniqueViolation(error, 'message_once')) throw new Refusal('duplicate')
+    if (isUniqueViolation(error, 'message_once') || isUniqueViolation(error, KEY_ONCE)) {
+      throw new Refusal('duplicate')
+    }
     // The line was free when it was looked at, and is not any more.
     if (isUniqueViolation(error, 'todos_front')) return null
     throw error

@@ -46,11 +46,7 @@ const policy = z.strictObject({
     .exactOptional(),
   contexts: z.enum(['serial', 'parallel']).exactOptional(),
   reentry: z.enum(['explicit', 'author']).exactOptional(),
-  // Refused, not stored: a sender would take a promise that nothing keeps yet for kept.
-  dedupe: z
-    .enum(['off', 'messageId'])
-    .refine((dedupe) => dedupe === 'off', 'messageId is not supported yet')
-    .exactOptional(),
+  dedupe: z.enum(['off', 'messageId']).exactOptional(),
   concurrency: count(1, 100_000).exactOptional(),
   interruptTtlSeconds: interruptTtl.exactOptional(),
   timeouts: timeouts.exactOptional(),

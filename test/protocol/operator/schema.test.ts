@@ -69,11 +69,12 @@ test('a policy may be given in part', () => {
   expect(put({ policy: { backoff: { jitter: 0.5 } } })).toEqual([])
   expect(put({ policy: { backoff, timeouts: { heartbeat: 600 }, retentionDays: 30 } })).toEqual([])
   expect(put({ policy: { interruptTtlSeconds: 0, reentry: 'author' } })).toEqual([])
+  expect(put({ policy: { dedupe: 'messageId' } })).toEqual([])
 })
 
 test.each<[string, object, string]>([
   ['no attempt', { maxAttempts: 0 }, 'maxAttempts'],
-  ['a promise that nothing keeps yet', { dedupe: 'messageId' }, 'dedupe'],
+  ['an unknown way to dedupe', { dedupe: 'body' }, 'dedupe'],
   ['too many attempts', { maxAttempts: 101 }, 'maxAttempts'],
   [
     'a backoff of nothing',
