@@ -10,7 +10,7 @@ import { invalid, Refusal } from '../domain/errors.ts'
 import { EVERYTHING } from '../domain/scope.ts'
 import type { Todo } from '../domain/todo.ts'
 import type { Database, Session } from '../store/database.ts'
-import { readLiveChildren, readOrphans, readStalledJoins, readStranger } from '../store/families.ts'
+import { countLiveChildren, readOrphans, readStalledJoins, readStranger } from '../store/families.ts'
 import { addTodo } from '../store/todos.ts'
 import { tryTransition } from '../store/transition.ts'
 import type { Wake } from '../store/wake.ts'
@@ -101,8 +101,8 @@ export const createFamily = (parts: FamilyParts): Family => {
   return {
     add: async (session, parent, children, clientId) => {
       if (parent.depth >= DEPTH_AT_MOST) throw new Refusal('limit', { limit: DEPTH_AT_MOST })
-      const live = await readLiveChildren(session, parent.id, LIVE_CHILDREN_AT_MOST)
-      if (live.length + children.length > LIVE_CHILDREN_AT_MOST) {
+      const live = await countLiveChildren(session, parent.id)
+      if (live + children.length > LIVE_CHILDREN_AT_MOST) {
         throw new Refusal('limit', { limit: LIVE_CHILDREN_AT_MOST })
       }
       const added: Todo[] = []

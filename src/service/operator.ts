@@ -254,11 +254,11 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
       return deliver(id, message, watchScope(caller, 'answer'), sender)
     },
     fork: async (id, children) => {
-      const { todo } = await found(id)
-      if (todo.finishedAt) throw new Refusal('wrong_state', { id, state: todo.state })
-      const made = await database.transaction((session) =>
-        family.add(session, todo, children, todo.clientId),
-      )
+      const made = await database.transaction(async (session) => {
+        // Locks the parent: whoever cancels it or forks it too comes before all of this, or after.
+        const { todo } = await transitionOne(session, 'adopt', id, {}, EVERYTHING)
+        return family.add(session, todo, children, todo.clientId)
+      })
       for (const { queue } of made) metrics.todosSent.inc({ queue })
       return made
     },

@@ -72,6 +72,15 @@ export const readLiveChildren = async (
   limit: number,
 ): Promise<Todo[]> => (await session.run(liveStatement, { id, limit })).map(toTodo)
 
+const countStatement = statement<{ count: number }>(
+  'children_live_count',
+  `select count(*)::int as count from todos c
+  where c.parent_id = :id::uuid and c.finished_at is null`,
+)
+
+export const countLiveChildren = async (session: Session, id: string): Promise<number> =>
+  (await session.run(countStatement, { id }))[0]?.count ?? 0
+
 const orphansStatement: Statement<{ id: string }> = statement(
   'children_orphaned',
   `select c.id from todos c join todos p on p.id = c.parent_id
