@@ -10,8 +10,13 @@ import { invalid, Refusal } from '../domain/errors.ts'
 import { EVERYTHING } from '../domain/scope.ts'
 import type { Todo } from '../domain/todo.ts'
 import type { Database, Session } from '../store/database.ts'
-import { countLiveChildren, readOrphans, readStalledJoins, readStranger } from '../store/families.ts'
-import { addTodo } from '../store/todos.ts'
+import {
+  countLiveChildren,
+  readOrphans,
+  readStalledJoins,
+  readStranger,
+} from '../store/families.ts'
+import { addTodo, type NewTodo } from '../store/todos.ts'
 import { tryTransition } from '../store/transition.ts'
 import type { Wake } from '../store/wake.ts'
 import { DEPTH_AT_MOST, LIVE_CHILDREN_AT_MOST, shrink } from './budget.ts'
@@ -29,6 +34,11 @@ export interface Family {
     children: readonly NewChild[],
     clientId: string | null,
   ): Promise<{ id: string; queue: string }[]>
+  /**
+   * The retry of a child that is dead: a child again, where its parent lives. Refuses: limit,
+   * not_found (its queue).
+   */
+  retry(dead: Todo, todo: Omit<NewTodo, 'parent'>): Promise<Todo>
   /** Refuses ids that are not this todo's children. */
   check(parentId: string, children: readonly string[]): Promise<void>
   /** Wakes the parent if its join holds. */
@@ -50,6 +60,13 @@ export interface FamilyParts {
 export const createFamily = (parts: FamilyParts): Family => {
   const { database, directory, wake, metrics, log } = parts
   let off: () => void = () => {}
+
+  /** The parent is locked: nobody else gives it children meanwhile. */
+  const requireRoom = async (session: Session, parentId: string, more: number): Promise<void> => {
+    if ((await countLiveChildren(session, parentId)) + more > LIVE_CHILDREN_AT_MOST) {
+      throw new Refusal('limit', { limit: LIVE_CHILDREN_AT_MOST })
+    }
+  }
 
   const addOne = async (
     session: Session,
@@ -101,13 +118,27 @@ export const createFamily = (parts: FamilyParts): Family => {
   return {
     add: async (session, parent, children, clientId) => {
       if (parent.depth >= DEPTH_AT_MOST) throw new Refusal('limit', { limit: DEPTH_AT_MOST })
-      const live = await countLiveChildren(session, parent.id)
-      if (live + children.length > LIVE_CHILDREN_AT_MOST) {
-        throw new Refusal('limit', { limit: LIVE_CHILDREN_AT_MOST })
-      }
+      await requireRoom(session, parent.id, children.length)
       const added: Todo[] = []
       for (const child of children) added.push(await addOne(session, parent, child, clientId))
       return added.map(({ id, queue }) => ({ id, queue }))
+    },
+    retry: async (dead, todo) => {
+      const added = await database.transaction(async (session) => {
+        const { id: of, parentId, depth } = dead
+        const change = { retry: { of, by: todo.id } }
+        const adopted = parentId && (await tryTransition(session, 'adopt', parentId, change))
+        const parent = adopted ? adopted.todo : null
+        if (parent) await requireRoom(session, parent.id, 1)
+        const made = await addTodo(session, {
+          ...todo,
+          parent: { id: parent?.id ?? null, depth, closeAt: parent?.closeAt ?? null },
+        })
+        if (!made) throw new Refusal('not_found', {}, `there is no queue ${todo.queue} any more`)
+        return made
+      })
+      metrics.todosSent.inc({ queue: added.queue })
+      return added
     },
     check: async (parentId, children) => {
       const stranger = await readStranger(database, parentId, children)

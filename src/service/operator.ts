@@ -2,7 +2,6 @@
  * What an operator may ask: queues, endpoints, settings, and any todo. Endpoints with the verbs
  * `watch` and `answer` may look and answer in their own queues.
  */
-import { randomUUID } from 'node:crypto'
 import type { Metrics } from '../base/metrics.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
 import { phaseOf } from '../domain/lifecycle.ts'
@@ -12,14 +11,13 @@ import {
   isIdempotencyWindow,
   LEASE,
   type QueuePolicy,
-  type Timeouts,
 } from '../domain/policy.ts'
 import type { QueueCard } from '../domain/queue.ts'
 import { EVERYTHING, watchScope } from '../domain/scope.ts'
 import type { Event, Todo, TodoView } from '../domain/todo.ts'
 import { whyOf } from '../domain/why.ts'
 import { readAttempts } from '../store/attempts.ts'
-import { type Database, isUniqueViolation } from '../store/database.ts'
+import type { Database } from '../store/database.ts'
 import {
   addEndpoint,
   countClaimers,
@@ -45,6 +43,7 @@ import type { Directory } from './directory.ts'
 import { excerpt } from './excerpt.ts'
 import type { Family } from './family.ts'
 import type { Intake } from './intake.ts'
+import { createRetry } from './retry.ts'
 import type { Revocation } from './revocation.ts'
 
 export interface OperatorParts {
@@ -94,6 +93,7 @@ const BLANK_CARD: Omit<QueueCard, 'name'> = {
 
 export const createOperatorService = (parts: OperatorParts): OperatorService => {
   const { database, directory, metrics, deliver, intake, family, revocation } = parts
+  const retry = createRetry({ database, intake, family })
 
   const knownSetting = (key: string): (typeof SETTINGS)[string] => {
     const setting = Object.hasOwn(SETTINGS, key) ? SETTINGS[key] : undefined
@@ -114,41 +114,6 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     const view = await readView(database, id, EVERYTHING)
     if (!view) throw new Refusal('not_found')
     return view
-  }
-
-  /** A new todo with the first message, the sender and the settings of one that is dead. */
-  const again = async ({ todo, messages, metadata }: TodoView): Promise<Todo> => {
-    const first = messages[0]
-    if (!first) throw new Refusal('not_found')
-    const id = randomUUID()
-    try {
-      const queue = (await readQueues(database)).find(({ name }) => name === todo.queue)
-      const added =
-        queue &&
-        (await intake.add(
-          {
-            id,
-            queue: todo.queue,
-            contextId: todo.contextId,
-            clientId: todo.clientId,
-            priority: todo.priority,
-            maxAttempts: todo.maxAttempts,
-            message: { ...first.message, taskId: id },
-            ...(metadata && { metadata }),
-            timeouts: timeoutsOf(todo),
-            // No wider than it was: what was narrowed once stays so.
-            ...(todo.effects && { effects: todo.effects }),
-            detail: { text: excerpt(first.message) },
-            retryOf: todo.id,
-          },
-          queue,
-        ))
-      if (!added) throw new Refusal('not_found', {}, `there is no queue ${todo.queue} any more`)
-      return added
-    } catch (error) {
-      if (!isUniqueViolation(error, 'todo_retried_once')) throw error
-      throw new Refusal('duplicate', { id: todo.id }, 'This todo was retried before')
-    }
   }
 
   /** Whether a limit of its queue holds this todo back. */
@@ -274,11 +239,8 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
       return found(id)
     },
     retry: async (id) => {
-      const dead = await readView(database, id, EVERYTHING)
-      if (!dead) throw new Refusal('not_found')
-      const { state, finishedAt } = dead.todo
-      if (state !== 'failed' || !finishedAt) throw new Refusal('wrong_state', { id, state })
-      return found((await again(dead)).id)
+      const { id: again } = await retry(await found(id))
+      return found(again)
     },
     why: async (id, caller) => {
       const found = await readView(database, id, watchScope(caller), false)
@@ -305,16 +267,6 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     cancel: (id) => cancelTodo(database, metrics, id, EVERYTHING),
   }
 }
-
-/** As long as the dead one had, counted anew. */
-const timeoutsOf = ({ limits, closeAt, createdAt }: Todo): Timeouts => ({
-  ...(limits.scheduleToStartSeconds !== null && { scheduleToStart: limits.scheduleToStartSeconds }),
-  ...(limits.startToCloseSeconds !== null && { startToClose: limits.startToCloseSeconds }),
-  ...(limits.heartbeatSeconds !== null && { heartbeat: limits.heartbeatSeconds }),
-  ...(closeAt && {
-    scheduleToClose: Math.max(1, Math.round((closeAt.getTime() - createdAt.getTime()) / 1000)),
-  }),
-})
 
 /** The conversation and artifacts are shown once, not again with each event. */
 const withoutDocuments = (event: Event): Event => ({ ...event, message: null, artifact: null })

@@ -35,6 +35,8 @@ export interface Change {
   /** Join: for which children, and until when. */
   children?: readonly string[]
   joinUntil?: JoinUntil
+  /** Adopt: the child that is made anew, and the one it is from now on. */
+  retry?: { of: string; by: string }
   /** Messages up to this seq are handled. */
   through?: number
   /** Revoke: the queues it is settled for. */
@@ -69,6 +71,8 @@ export const parameters = (change: Change): Record<string, unknown> => ({
   question: change.question,
   children: change.children,
   join_until: change.joinUntil,
+  retry_of: change.retry?.of,
+  retry_by: change.retry?.by,
   through: change.through,
   ttl_seconds: change.ttlSeconds,
   queues: change.queues,

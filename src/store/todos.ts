@@ -37,8 +37,8 @@ export interface NewTodo {
   line?: string
   /** Refused at intake: it is written down as ended. */
   rejected?: boolean
-  /** A child: of whom, how deep, and by when it has to end at the latest. */
-  parent?: { id: string; depth: number; closeAt: Date | null }
+  /** A child: of whom (null: nobody any more), how deep, and by when it has to end at the latest. */
+  parent?: { id: string | null; depth: number; closeAt: Date | null }
   effects?: readonly string[]
 }
 

@@ -172,6 +172,100 @@ test('a cancel that comes while an operator forks leaves no orphan', async () =>
   }
 })
 
+/** A dead child of a parent at work, both with a deadline. */
+const bereaved = async () => {
+  const { result } = await a2a.call('SendMessage', {
+    message: { messageId: crypto.randomUUID(), role: 'ROLE_USER', parts: [{ text: 'a job' }] },
+    metadata: {
+      'urn:switchboard:timeouts': { scheduleToClose: 600 },
+      'urn:switchboard:effects': ['read', 'mail'],
+    },
+    configuration: { returnImmediately: true },
+  })
+  const { held } = await parent.claim()
+  expect(held.id).toBe(result.task.id)
+  const [dead] = await fork(held.id, [
+    child('a step', { effects: ['read'], deadlineSeconds: 300, maxAttempts: 3 }),
+  ])
+  const todo = await hand.claim()
+  const error = { code: 'x', message: 'x' }
+  const die = () => hand.call('todos.fail', { ...todo.held, error, retryable: false })
+  return { held, dead: dead!, die }
+}
+const retry = async (id: string) => (await operate(app, 'todos.retry', { id })).id as string
+const rowOf = async (id: string) => (await service.show(id, { kind: 'operator' })).view.todo
+
+test('the retry of a child is a child: its parent waits for it, within the same budget', async () => {
+  const { held, dead, die } = await bereaved()
+  const [other] = await fork(held.id, [child('another step')])
+  await parent.call('todos.join', { ...held, children: [dead, other], until: 'all' })
+  await die()
+  // The parent has four minutes left: less than its child had.
+  await app.sql(
+    `update todos set close_at = now() + interval '240 seconds', alarm_at = now() + interval '240 seconds'
+    where id = $1`,
+    [held.id],
+  )
+  const again = await retry(dead)
+  const [was, is, above] = await Promise.all([rowOf(dead), rowOf(again), rowOf(held.id)])
+  expect(is).toMatchObject({
+    parentId: held.id,
+    depth: 1,
+    effects: ['read'],
+    maxAttempts: 3,
+    retryOf: dead,
+    contextId: was.contextId,
+    closeAt: above.closeAt,
+    state: 'pending',
+  })
+  expect(was.state).toBe('failed')
+  expect(above.join?.children).toEqual([again, other])
+  expect(await refusalOf(retry(dead))).toMatchObject({ data: { reason: 'duplicate' } })
+  expect((await shown(held.id)).children).toHaveLength(3)
+
+  const told = async () => (await parent.call('todos.claim', { queues: ['parents'] })).todos
+  await hand.call('todos.complete', (await hand.claim()).held)
+  expect(await told()).toEqual([])
+  await hand.call('todos.complete', (await hand.claim()).held)
+  const woken = await parent.claim()
+  expect(woken.children.map(({ state }: { state: string }) => state)).toEqual([
+    'failed',
+    'done',
+    'done',
+  ])
+  await parent.call('todos.complete', woken.held)
+})
+
+test('the retry of a child ends with its parent', async () => {
+  const { held, dead, die } = await bereaved()
+  await die()
+  const again = await retry(dead)
+  await operate(app, 'todos.cancel', { id: held.id })
+  expect(await rowOf(again)).toMatchObject({ state: 'canceled' })
+})
+
+test('the retry of a child whose parent has ended is nobody’s, and no wider or deeper for it', async () => {
+  const { held, dead, die } = await bereaved()
+  await die()
+  await parent.call('todos.complete', held)
+  const again = await retry(dead)
+  const [was, is] = await Promise.all([rowOf(dead), rowOf(again)])
+  expect(is).toMatchObject({ parentId: null, depth: 1, effects: ['read'], retryOf: dead })
+  // As long as the dead one had, counted anew.
+  const spanOf = ({ closeAt, createdAt }: typeof is) => closeAt!.getTime() - createdAt.getTime()
+  expect(Math.abs(spanOf(is) - spanOf(was))).toBeLessThan(1000)
+  await app.sweep.reap()
+  const todo = await hand.claim()
+  expect(todo.id).toBe(again)
+  await hand.call('todos.fail', {
+    ...todo.held,
+    error: { code: 'x', message: 'x' },
+    retryable: false,
+  })
+  expect(await rowOf(await retry(again))).toMatchObject({ parentId: null, depth: 1 })
+  await cancelAll()
+})
+
 test('a thousand live children are accepted and not one more, however many fork at once', async () => {
   const { id } = await a2a.submit('a job')
   for (let made = 0; made < 900; made += 100) await fork(id, many(100))
@@ -195,11 +289,16 @@ test('a thousand live children are accepted and not one more, however many fork 
   ).toMatchObject({ data: { reason: 'limit', limit: 1000 } })
   // It is those that live which count.
   const { held: one } = await hand.claim()
-  await hand.call('todos.complete', one)
+  await hand.call('todos.fail', {
+    ...one,
+    error: { code: 'x', message: 'x' },
+    retryable: false,
+  })
   await fork(id, [child('in its place')])
   expect(await refusalOf(fork(id, [child('too many')]))).toMatchObject({
     data: { reason: 'limit' },
   })
+  expect(await refusalOf(retry(one.id))).toMatchObject({ data: { reason: 'limit' } })
   expect(await live(id)).toBe(1000)
   await operate(app, 'todos.cancel', { id })
   expect(await live(id)).toBe(0)
