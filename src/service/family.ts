@@ -7,12 +7,11 @@ import { randomUUID } from 'node:crypto'
 import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
-import { EVERYTHING } from '../domain/scope.ts'
 import type { Todo } from '../domain/todo.ts'
 import type { Database, Session } from '../store/database.ts'
 import {
   countLiveChildren,
-  readOrphans,
+  readCutShort,
   readStalledJoins,
   readStranger,
 } from '../store/families.ts'
@@ -20,7 +19,7 @@ import { addTodo, type NewTodo } from '../store/todos.ts'
 import { tryTransition } from '../store/transition.ts'
 import type { Wake } from '../store/wake.ts'
 import { DEPTH_AT_MOST, LIVE_CHILDREN_AT_MOST, shrink } from './budget.ts'
-import { cancelTodo } from './cancel.ts'
+import { cancelBelow } from './cancel.ts'
 import type { NewChild } from './contract.ts'
 import type { Directory } from './directory.ts'
 import { sweepEach } from './each.ts'
@@ -43,7 +42,7 @@ export interface Family {
   check(parentId: string, children: readonly string[]): Promise<void>
   /** Wakes the parent if its join holds. */
   look(parentId: string): Promise<void>
-  /** Tells parents that were not told, and cancels orphans; how many. */
+  /** Tells parents that were not told, and goes on with cascades cut short; how many todos. */
   sweep(): Promise<number>
   start(): void
   stop(): void
@@ -97,17 +96,6 @@ export const createFamily = (parts: FamilyParts): Family => {
     return added
   }
 
-  /** One that ends meanwhile is left as it ended. */
-  const cancelOrphan = async (id: string): Promise<boolean> => {
-    try {
-      await cancelTodo(database, metrics, id, EVERYTHING)
-      return true
-    } catch (error) {
-      if (!(error instanceof Refusal) || error.kind === 'unavailable') throw error
-      return false
-    }
-  }
-
   const notMoved = (todo: string, error: unknown): void =>
     log.warn({ todo, err: error }, 'a todo of a family could not be moved')
 
@@ -147,7 +135,13 @@ export const createFamily = (parts: FamilyParts): Family => {
     },
     look,
     sweep: async () => {
-      const orphans = await sweepEach((due) => readOrphans(database, due), cancelOrphan, notMoved)
+      let orphans = 0
+      const cascade = async (id: string): Promise<boolean> => {
+        const ended = await cancelBelow(database, metrics, [id])
+        orphans += ended
+        return ended > 0
+      }
+      await sweepEach((due) => readCutShort(database, due), cascade, notMoved)
       const wake = async (id: string) => (await tryTransition(database, 'joined', id, {})) !== null
       return orphans + (await sweepEach((due) => readStalledJoins(database, due), wake, notMoved))
     },

@@ -41,6 +41,8 @@ export interface Change {
   through?: number
   /** Revoke: the queues it is settled for. */
   queues?: readonly string[]
+  /** Cancel, as a cascade: of whom the children are canceled. */
+  parents?: readonly string[]
   /** Sweeps: the instance-wide wait of an interrupt; null is unbounded. */
   ttlSeconds?: number | null
 }
@@ -76,5 +78,6 @@ export const parameters = (change: Change): Record<string, unknown> => ({
   through: change.through,
   ttl_seconds: change.ttlSeconds,
   queues: change.queues,
+  parents: change.parents,
   ...keyParameters(change.key),
 })

@@ -167,8 +167,14 @@ const ORDER: Partial<Record<Verb, string>> = {
 
 const inOrder = (verb: Verb): string => (ORDER[verb] ? `order by ${ORDER[verb]}` : '')
 
-/** Up to `:limit` todos for which a server's verb is due, skipping those being worked on. */
-export const due = (verb: Verb): string => `where ${allows(verb)}
+/** Which todos, where the verb itself does not say it: a cascade's. Children stand in no line. */
+const AMONG: Partial<Record<Verb, string>> = { cancel: 't.parent_id = any(:parents::uuid[])' }
+
+const isDue = (verb: Verb): string =>
+  AMONG[verb] ? `${AMONG[verb]} and ${allows(verb)}` : allows(verb)
+
+/** Up to `:limit` todos for which a verb is due, skipping those being worked on. */
+export const due = (verb: Verb): string => `where ${isDue(verb)}
     and t.id <> all(coalesce(:except::uuid[], '{}'))
   ${inOrder(verb)} limit :limit::int for update of t skip locked`
 
@@ -201,7 +207,7 @@ export const STALLED_LINES = `select distinct w.line from todos w
   limit :limit::int`
 
 /** The ids of the same rows, without touching them. */
-export const dueIds = (verb: Verb): string => `select t.id from todos t where ${allows(verb)}
+export const dueIds = (verb: Verb): string => `select t.id from todos t where ${isDue(verb)}
     and t.id <> all(coalesce(:except::uuid[], '{}'))
   ${inOrder(verb)} limit :limit::int`
 

@@ -78,6 +78,7 @@ const SWEEP_VERBS = [
   'expire',
   'revoke',
   'strand',
+  'cancel',
 ] as const
 export type SweepVerb = (typeof SWEEP_VERBS)[number]
 
@@ -115,19 +116,19 @@ const toMoved = (row: MovedRow): Moved => ({
 /** Who should look again after these moves. */
 const ringsOf = (verb: Verb, moved: readonly Moved[]): Ring[] => {
   if (moved.length === 0 || !rule(verb).event) return []
-  const rings: Ring[] = [{ topic: 'feed', count: moved.length }]
+  const counts = new Map([['feed', moved.length]])
+  const ring = (topic: string): void => void counts.set(topic, (counts.get(topic) ?? 0) + 1)
   for (const { todo, ready, heir, answerWaits } of moved) {
-    rings.push({ topic: `todo:${todo.id}`, count: 1 })
-    if (ready) rings.push({ topic: `queue:${todo.queue}`, count: 1 })
-    if (todo.parentId && todo.finishedAt) {
-      rings.push({ topic: `parent:${todo.parentId}`, count: 1 })
-    }
-    if (heir && answerWaits) rings.push({ topic: `line:${todo.line}`, count: 1 })
+    ring(`todo:${todo.id}`)
+    if (ready) ring(`queue:${todo.queue}`)
+    if (todo.parentId && todo.finishedAt) ring(`parent:${todo.parentId}`)
+    if (heir && answerWaits) ring(`line:${todo.line}`)
     else if (heir) {
-      rings.push({ topic: `todo:${heir}`, count: 1 }, { topic: `queue:${todo.queue}`, count: 1 })
+      ring(`todo:${heir}`)
+      ring(`queue:${todo.queue}`)
     }
   }
-  return rings
+  return [...counts].map(([topic, count]) => ({ topic, count }))
 }
 
 const transition = async (

@@ -7,11 +7,16 @@ import { readClaimed } from '../../src/store/claim.ts'
 import type { Session, Statement, Values } from '../../src/store/database.ts'
 import { readDeadHolders } from '../../src/store/endpoints.ts'
 import { readEvents, readFeed } from '../../src/store/events.ts'
-import { readLiveChildren, readOrphans } from '../../src/store/families.ts'
+import { countLiveChildren, readCutShort } from '../../src/store/families.ts'
 import { expireKeys, readKey } from '../../src/store/idempotency.ts'
 import { listTodos } from '../../src/store/lists.ts'
 import { addTodo, addTodoOnce, type NewTodo } from '../../src/store/todos.ts'
-import { transitionDue, transitionLine, tryTransition } from '../../src/store/transition.ts'
+import {
+  readDue,
+  transitionDue,
+  transitionLine,
+  tryTransition,
+} from '../../src/store/transition.ts'
 import { readView } from '../../src/store/views.ts'
 import { withClient } from '../support/database.ts'
 import { openStore } from '../support/store.ts'
@@ -242,8 +247,10 @@ test('whoever joins a line, and whoever leaves its front, looks at that line onl
 test('children are found by their parent, and the live ones among the ended by an index of their own', async () => {
   const due = { limit: 10, except: [] }
   for (const use of [
-    (session: Session) => readOrphans(session, due),
-    (session: Session) => readLiveChildren(session, SOMEBODY, 10),
+    (session: Session) => readCutShort(session, due),
+    (session: Session) => countLiveChildren(session, SOMEBODY),
+    (session: Session) => transitionDue(session, 'cancel', due, { parents: [SOMEBODY] }),
+    (session: Session) => readDue(session, 'cancel', due, { parents: [SOMEBODY] }),
   ]) {
     expectIndexed(await plansOf(use), 'todos_live_children')
   }
