@@ -185,11 +185,16 @@ interface Vend {
   concurrency?: number
 }
 
+/** Null is no limit any more. */
+interface Limits {
+  concurrency?: number | null
+}
+
 export interface OperatorService {
   putQueue(put: {
     name: string
     card?: Partial<QueueCard>
-    policy?: Partial<QueuePolicy>
+    policy?: Partial<Omit<QueuePolicy, 'concurrency'>> & Limits
   }): Promise<Queue>
   listQueues(): Promise<Queue[]>
   removeQueue(name: string): Promise<void>
@@ -197,7 +202,10 @@ export interface OperatorService {
   listEndpoints(): Promise<Endpoint[]>
   revoke(id: string, cancelTasks: boolean): Promise<Endpoint>
   rotate(id: string): Promise<{ endpoint: Endpoint; token: string }>
-  updateEndpoint(id: string, change: Partial<Omit<Vend, 'expiresInSeconds'>>): Promise<Endpoint>
+  updateEndpoint(
+    id: string,
+    change: Partial<Omit<Vend, 'expiresInSeconds' | 'concurrency'>> & Limits,
+  ): Promise<Endpoint>
   /** Every known key with its value, or null where unset. */
   getSettings(): Promise<Record<string, string | null>>
   setSetting(key: string, value: string): Promise<void>

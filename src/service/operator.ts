@@ -5,22 +5,15 @@
 import type { Metrics } from '../base/metrics.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
 import { phaseOf } from '../domain/lifecycle.ts'
-import {
-  DEFAULT_POLICY,
-  IDEMPOTENCY_WINDOW,
-  isIdempotencyWindow,
-  LEASE,
-  type QueuePolicy,
-} from '../domain/policy.ts'
+import { DEFAULT_POLICY, IDEMPOTENCY_WINDOW, isIdempotencyWindow, LEASE } from '../domain/policy.ts'
 import type { QueueCard } from '../domain/queue.ts'
 import { EVERYTHING, watchScope } from '../domain/scope.ts'
 import type { Event, Todo, TodoView } from '../domain/todo.ts'
-import { whyOf } from '../domain/why.ts'
+import { type Room, whyOf } from '../domain/why.ts'
 import { readAttempts } from '../store/attempts.ts'
 import type { Database } from '../store/database.ts'
 import {
   addEndpoint,
-  countClaimers,
   newToken,
   readEndpoints,
   revokeEndpoint,
@@ -31,7 +24,7 @@ import { readEvents } from '../store/events.ts'
 import { readChildren } from '../store/families.ts'
 import { listTodos } from '../store/lists.ts'
 import { putQueue, readQueues, removeQueue } from '../store/queues.ts'
-import { countClaimed } from '../store/room.ts'
+import { readClaimers, readQueueRoom } from '../store/room.ts'
 import { readSettings, writeSetting } from '../store/settings.ts'
 import { transitionOne } from '../store/transition.ts'
 import { readView } from '../store/views.ts'
@@ -116,16 +109,15 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     return view
   }
 
-  /** Whether a limit of its queue holds this todo back. */
-  const roomIn = async ({ queue: name }: Todo): Promise<{ used: number; limit: number } | null> => {
-    const limit = (await directory.queue(name))?.policy.concurrency
-    return limit === undefined ? null : { used: await countClaimed(database, name), limit }
+  const roomIn = async ({ queue }: Todo): Promise<Room | null> => {
+    const limit = (await directory.queue(queue))?.policy.concurrency
+    return limit === undefined ? null : readQueueRoom(database, queue, limit)
   }
 
   return {
     putQueue: async ({ name, card, policy }) => {
       const before = (await readQueues(database)).find((queue) => queue.name === name)
-      const merged: QueuePolicy = {
+      const { concurrency, ...merged } = {
         ...DEFAULT_POLICY,
         ...before?.policy,
         ...policy,
@@ -135,7 +127,7 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
       const queue = await putQueue(database, {
         name,
         card: { ...BLANK_CARD, name, ...before?.card, ...card },
-        policy: merged,
+        policy: { ...merged, ...(typeof concurrency === 'number' && { concurrency }) },
       })
       metrics.seedQueue(name)
       return queue
@@ -250,6 +242,7 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
         readAttempts(database, id, 1),
         readEndpoints(database),
       ])
+      const waits = phaseOf(todo) === 'waiting'
       const asker = endpoints.find((endpoint) => endpoint.id === latest?.endpointId) ?? null
       const question = found.messages.find(({ seq }) => seq === todo.statusSeq)?.message
       return whyOf({
@@ -259,8 +252,8 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
         deadline: await deadlineOf(directory, todo, asker),
         waitsBehind: found.waitsBehind,
         children: todo.join ? await readChildren(database, id, CHILDREN_SHOWN) : [],
-        room: await roomIn(todo),
-        claimers: await countClaimers(database, todo.queue),
+        room: waits ? await roomIn(todo) : null,
+        claimers: waits ? await readClaimers(database, todo.queue) : [],
         error: typeof result?.error === 'string' ? result.error : null,
       })
     },

@@ -82,6 +82,9 @@ export const OUT_OF_TIME = `case
   when t.state = 'pending' and t.due_at + make_interval(secs => t.schedule_to_start_seconds) <= now()
     then 'schedule_to_start_timeout' end`
 
+/** An endpoint named `e` that is neither revoked nor expired. */
+export const LIVE = 'e.revoked_at is null and (e.expires_at is null or e.expires_at > now())'
+
 /** Nobody holds the row, or its holder's lease has lapsed. */
 export const FREE = 'lease_free(t.owner, t.lease_expires_at)'
 
@@ -225,8 +228,7 @@ export const next = (limit: number): string => `
       where t.queue = wanted.queue and t.priority = level.priority and ${allows('claim')}
       order by ${FREE_AT}, t.id
       limit ${limit} for update of t skip locked) as t
-  where exists (select from endpoints e where e.id = :endpoint::uuid and e.revoked_at is null
-    and (e.expires_at is null or e.expires_at > now()))
+  where exists (select from endpoints e where e.id = :endpoint::uuid and ${LIVE})
   limit ${limit}`
 
 /** Queues among `:queues` with something to claim, and how much of it, up to `:limit` each. */

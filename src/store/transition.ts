@@ -4,7 +4,14 @@
  * decided by the row as it is once locked, and when no row came back, one look says why.
  */
 import { Refusal } from '../domain/errors.ts'
-import { type ReadyReason, rule, type State, VERB_NAMES, type Verb } from '../domain/lifecycle.ts'
+import {
+  HELD_STATES,
+  type ReadyReason,
+  rule,
+  type State,
+  VERB_NAMES,
+  type Verb,
+} from '../domain/lifecycle.ts'
 import type { Scope } from '../domain/scope.ts'
 import type { Todo } from '../domain/todo.ts'
 import { type Change, parameters } from './change.ts'
@@ -113,13 +120,22 @@ const toMoved = (row: MovedRow): Moved => ({
   answerWaits: row.answer_waits ?? false,
 })
 
+/** A limit on how much runs at once has a place again: the holder ended or asked, or was taken over. */
+const gaveRoom = ({ todo, from, formerOwner }: Moved): boolean =>
+  HELD_STATES.includes(from) && (!HELD_STATES.includes(todo.state) || todo.owner !== formerOwner)
+
 /** Who should look again after these moves. */
 const ringsOf = (verb: Verb, moved: readonly Moved[]): Ring[] => {
   if (moved.length === 0 || !rule(verb).event) return []
   const counts = new Map([['feed', moved.length]])
   const ring = (topic: string): void => void counts.set(topic, (counts.get(topic) ?? 0) + 1)
-  for (const { todo, ready, heir, answerWaits } of moved) {
+  for (const one of moved) {
+    const { todo, ready, heir, answerWaits } = one
     ring(`todo:${todo.id}`)
+    if (gaveRoom(one)) {
+      ring(`room:${todo.queue}`)
+      ring(`room:${one.formerOwner}`)
+    }
     if (ready) ring(`queue:${todo.queue}`)
     if (todo.parentId && todo.finishedAt) ring(`parent:${todo.parentId}`)
     if (heir && answerWaits) ring(`line:${todo.line}`)

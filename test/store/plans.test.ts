@@ -10,6 +10,7 @@ import { readEvents, readFeed } from '../../src/store/events.ts'
 import { countLiveChildren, readCutShort } from '../../src/store/families.ts'
 import { expireKeys, readKey } from '../../src/store/idempotency.ts'
 import { listTodos } from '../../src/store/lists.ts'
+import { readClaimers, readQueueRoom } from '../../src/store/room.ts'
 import { addTodo, addTodoOnce, type NewTodo } from '../../src/store/todos.ts'
 import {
   readDue,
@@ -253,6 +254,15 @@ test('children are found by their parent, and the live ones among the ended by a
     (session: Session) => readDue(session, 'cancel', due, { parents: [SOMEBODY] }),
   ]) {
     expectIndexed(await plansOf(use), 'todos_live_children')
+  }
+})
+
+test('what runs under a limit is counted among the claimed todos', async () => {
+  for (const use of [
+    (session: Session) => readQueueRoom(session, 'q1', 3),
+    (session: Session) => readClaimers(session, 'q1'),
+  ]) {
+    expectIndexed(await plansOf(use), 'todos_lease')
   }
 })
 

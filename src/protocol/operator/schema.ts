@@ -12,6 +12,8 @@ import { timeouts } from '../wishes.ts'
 
 const message = messageFrom('ROLE_USER')
 const count = (min: number, max: number) => z.int().min(min).max(max)
+/** To be unset with null where it may be changed. */
+const concurrency = count(1, 100_000)
 const positive = z.number().positive()
 
 /** Members beyond these are kept as they came: a card may say more than this server reads. */
@@ -47,7 +49,7 @@ const policy = z.strictObject({
   contexts: z.enum(['serial', 'parallel']).exactOptional(),
   reentry: z.enum(['explicit', 'author']).exactOptional(),
   dedupe: z.enum(['off', 'messageId']).exactOptional(),
-  concurrency: count(1, 100_000).exactOptional(),
+  concurrency: concurrency.nullable().exactOptional(),
   interruptTtlSeconds: interruptTtl.exactOptional(),
   timeouts: timeouts.exactOptional(),
   retentionDays: count(0, 36_500).exactOptional(),
@@ -72,7 +74,7 @@ const terms = {
   interruptTtlSeconds: interruptTtl.exactOptional(),
   effects: z.array(name).max(1000).exactOptional(),
   sendPerMinute: count(1, 1_000_000).exactOptional(),
-  concurrency: count(1, 100_000).exactOptional(),
+  concurrency: concurrency.exactOptional(),
 }
 
 export const vend = z.strictObject({ ...terms, expiresInSeconds: seconds().exactOptional() })
@@ -83,6 +85,7 @@ export const update = z.strictObject({
   name: terms.name.exactOptional(),
   queues: terms.queues.exactOptional(),
   verbs: terms.verbs.exactOptional(),
+  concurrency: concurrency.nullable().exactOptional(),
 })
 
 export const revoke = z.strictObject({ id: name, cancelTasks: z.boolean().default(false) })

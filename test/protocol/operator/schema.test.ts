@@ -131,6 +131,18 @@ test('an update names its endpoint and changes what it names', () => {
   expect(faults(schema.update, { id: 'e1', expiresInSeconds: 5 })).toEqual(['expiresInSeconds'])
 })
 
+test('a limit on how much runs at once is unset with null, where there may be one', () => {
+  for (const limit of [null, 1]) {
+    expect(faults(schema.update, { id: 'e', concurrency: limit })).toEqual([])
+    expect(faults(schema.putQueue, { name: 'q', policy: { concurrency: limit } })).toEqual([])
+  }
+  for (const limit of [0, 1.5, 'none']) {
+    expect(faults(schema.update, { id: 'e', concurrency: limit })).toEqual(['concurrency'])
+  }
+  const vend = { name: 'e', queues: ['q'], verbs: ['work'], concurrency: null }
+  expect(faults(schema.vend, vend)).toEqual(['concurrency'])
+})
+
 test('a revocation leaves tasks alone unless told otherwise', () => {
   expect(schema.revoke.parse({ id: 'e1' })).toEqual({ id: 'e1', cancelTasks: false })
 })
