@@ -19,7 +19,7 @@ interface Place {
 }
 
 /** What a claim waits for: a todo in one of these queues, and a place within these limits. */
-export interface Wanted {
+interface Wanted {
   queues: readonly string[]
   /** Queues among them that have a limit. */
   limited: readonly string[]
