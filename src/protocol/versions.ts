@@ -5,7 +5,10 @@
  */
 import { a2aError, WireRefusal, type Wording } from './errors.ts'
 import type { MethodTable, QueueCall } from './method.ts'
+import { compilePaths, NOTHING_HERE, type RestBinding } from './path.ts'
+import { restError } from './rest-errors.ts'
 import { createV1Methods, type V1Options } from './v1/methods.ts'
+import { V1_PATHS } from './v1/paths.ts'
 
 /** What an absent or empty version means (spec 3.6.2). */
 const ASSUMED = '0.3'
@@ -15,6 +18,7 @@ export interface Version {
   version: string
   table: MethodTable<QueueCall>
   wording: Wording
+  rest: RestBinding
 }
 
 /** The version of each row, the preferred one first: what an agent card declares. */
@@ -22,10 +26,17 @@ export const SERVED_VERSIONS = ['1.0'] as const
 
 /** All served versions, in that order. */
 export const createVersions = (options: Omit<V1Options, 'versions'>): readonly Version[] => {
+  const v1 = createV1Methods({ ...options, versions: SERVED_VERSIONS })
   const rows: Record<(typeof SERVED_VERSIONS)[number], Omit<Version, 'version'>> = {
     '1.0': {
-      table: createV1Methods({ ...options, versions: SERVED_VERSIONS }),
+      table: v1,
       wording: a2aError,
+      rest: {
+        table: v1,
+        paths: compilePaths(V1_PATHS),
+        wording: restError,
+        mediaType: 'application/a2a+json',
+      },
     },
   }
   return SERVED_VERSIONS.map((version) => ({ version, ...rows[version] }))
@@ -41,6 +52,15 @@ export const askedVersion = (header: string | undefined, query: unknown): string
   return /^(\d+\.\d+)(\.\d+)?$/.exec(asked)?.[1] ?? null
 }
 
+const notServed = (versions: readonly Version[]): WireRefusal => {
+  const supportedVersions = versions.map(({ version }) => version).join(',')
+  return new WireRefusal(
+    'version',
+    `This protocol version is not supported; send the header A2A-Version with one of: ${supportedVersions}`,
+    { supportedVersions },
+  )
+}
+
 /** The row that serves this request. Refuses with kind `version`, naming what is served. */
 export const versionFor = (
   versions: readonly Version[],
@@ -50,10 +70,22 @@ export const versionFor = (
   const asked = askedVersion(header, query)
   const found = versions.find(({ version }) => version === asked)
   if (found) return found
-  const supportedVersions = versions.map(({ version }) => version).join(',')
-  throw new WireRefusal(
-    'version',
-    `This protocol version is not supported; send the header A2A-Version with one of: ${supportedVersions}`,
-    { supportedVersions },
-  )
+  throw notServed(versions)
+}
+
+/**
+ * That the version whose path was asked for is the one that was asked for. A path that only a newer
+ * version has was most likely meant for that one and sent without the header, which is a better
+ * answer than that it is not there (digest 1.3). Refuses: version, method.
+ */
+export const checkVersion = (
+  versions: readonly Version[],
+  header: string | undefined,
+  query: unknown,
+  ofPath: Version,
+): void => {
+  const asked = versionFor(versions, header, query)
+  if (asked === ofPath) return
+  if (versions.indexOf(ofPath) < versions.indexOf(asked)) throw notServed([ofPath])
+  throw new WireRefusal('method', NOTHING_HERE)
 }
