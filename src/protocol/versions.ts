@@ -9,6 +9,12 @@ import { compilePaths, NOTHING_HERE, type RestBinding } from './path.ts'
 import { restError } from './rest-errors.ts'
 import { createV1Methods, type V1Options } from './v1/methods.ts'
 import { V1_PATHS } from './v1/paths.ts'
+import { createV01Methods } from './v01/methods.ts'
+import { v03Error } from './v03/errors.ts'
+import { createV03Methods } from './v03/methods.ts'
+import { V03_PATHS } from './v03/paths.ts'
+import { v03RestError } from './v03/rest-errors.ts'
+import { createV03RestMethods } from './v03/rest-methods.ts'
 
 /** What an absent or empty version means (spec 3.6.2). */
 const ASSUMED = '0.3'
@@ -19,15 +25,18 @@ export interface Version {
   table: MethodTable<QueueCall>
   wording: Wording
   rest: RestBinding
+  /** What to tell a client whose method this version lacks and another one has. */
+  explain(method: string): string | undefined
 }
 
 /** The version of each row, the preferred one first: what an agent card declares. */
-export const SERVED_VERSIONS = ['1.0'] as const
+export const SERVED_VERSIONS = ['1.0', '0.3'] as const
 
 /** All served versions, in that order. */
 export const createVersions = (options: Omit<V1Options, 'versions'>): readonly Version[] => {
   const v1 = createV1Methods({ ...options, versions: SERVED_VERSIONS })
-  const rows: Record<(typeof SERVED_VERSIONS)[number], Omit<Version, 'version'>> = {
+  const v03 = createV03Methods(v1)
+  const rows: Record<(typeof SERVED_VERSIONS)[number], Omit<Version, 'version' | 'explain'>> = {
     '1.0': {
       table: v1,
       wording: a2aError,
@@ -38,8 +47,25 @@ export const createVersions = (options: Omit<V1Options, 'versions'>): readonly V
         mediaType: 'application/a2a+json',
       },
     },
+    '0.3': {
+      // The oldest clients say no version, which means 0.3.
+      table: { ...v03, ...createV01Methods(v1, v03) },
+      wording: v03Error,
+      rest: {
+        table: createV03RestMethods(v1, v03),
+        paths: compilePaths(V03_PATHS),
+        wording: v03RestError,
+      },
+    },
   }
-  return SERVED_VERSIONS.map((version) => ({ version, ...rows[version] }))
+  const explain = (method: string): string | undefined => {
+    const other = SERVED_VERSIONS.find((version) => Object.hasOwn(rows[version].table, method))
+    return (
+      other &&
+      `Method not found: ${method} is of A2A ${other}; send the header A2A-Version: ${other}`
+    )
+  }
+  return SERVED_VERSIONS.map((version) => ({ version, ...rows[version], explain }))
 }
 
 /**

@@ -23,6 +23,8 @@ import { createReport, sparingAborts } from './report.ts'
 interface Served<C extends Call> {
   table: MethodTable<C>
   wording: Wording
+  /** What to say of a method that the table lacks, where there is more to say. */
+  explain?(method: string): string | undefined
 }
 
 export interface RpcParts<C extends Call> {
@@ -47,9 +49,9 @@ export interface RpcCall<C extends Call> {
 
 const MAX_BATCH = 100
 
-const rowOf = <C extends Call>(table: MethodTable<C>, method: string): Row<C> => {
+const rowOf = <C extends Call>({ table, explain }: Served<C>, method: string): Row<C> => {
   const row = Object.hasOwn(table, method) ? table[method] : undefined
-  if (!row) throw new WireRefusal('method')
+  if (!row) throw new WireRefusal('method', explain?.(method))
   return row
 }
 
@@ -85,7 +87,7 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
     const run = async (): Promise<Answer> => {
       const served = call.serve()
       wording = served.wording
-      const row = rowOf(served.table, request.method)
+      const row = rowOf(served, request.method)
       method = request.method
       const ctx = await call.enter()
       signal = ctx.signal
