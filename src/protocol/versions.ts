@@ -78,13 +78,10 @@ export const askedVersion = (header: string | undefined, query: unknown): string
   return /^(\d+\.\d+)(\.\d+)?$/.exec(asked)?.[1] ?? null
 }
 
-const notServed = (versions: readonly Version[]): WireRefusal => {
+const notServed = (versions: readonly Version[], because: string): WireRefusal => {
   const supportedVersions = versions.map(({ version }) => version).join(',')
-  return new WireRefusal(
-    'version',
-    `This protocol version is not supported; send the header A2A-Version with one of: ${supportedVersions}`,
-    { supportedVersions },
-  )
+  const remedy = `send the header A2A-Version with one of: ${supportedVersions}`
+  return new WireRefusal('version', `${because}; ${remedy}`, { supportedVersions })
 }
 
 /** The row that serves this request. Refuses with kind `version`, naming what is served. */
@@ -96,7 +93,7 @@ export const versionFor = (
   const asked = askedVersion(header, query)
   const found = versions.find(({ version }) => version === asked)
   if (found) return found
-  throw notServed(versions)
+  throw notServed(versions, 'This protocol version is not supported')
 }
 
 /**
@@ -112,6 +109,7 @@ export const checkVersion = (
 ): void => {
   const asked = versionFor(versions, header, query)
   if (asked === ofPath) return
-  if (versions.indexOf(ofPath) < versions.indexOf(asked)) throw notServed([ofPath])
+  if (versions.indexOf(ofPath) < versions.indexOf(asked))
+    throw notServed([ofPath], `This path is not one of A2A ${asked.version}`)
   throw new WireRefusal('method', NOTHING_HERE)
 }
