@@ -9,7 +9,7 @@ import type { MethodTable, QueueCall } from './method.ts'
 import type { RestWording } from './rest-errors.ts'
 import { snake } from './spelling.ts'
 
-export type Verb = 'GET' | 'POST' | 'DELETE'
+type Verb = 'GET' | 'POST' | 'DELETE'
 
 export interface PathRow<Method extends string = string> {
   verb: Verb

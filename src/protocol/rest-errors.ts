@@ -6,7 +6,7 @@
 import { A2A_ERRORS, detailsOf, isA2aCode, type Problem, textOf } from './errors.ts'
 
 /** A problem as one HTTP answer. */
-export interface RestError {
+interface RestError {
   status: number
   /** The JSON-RPC code of the same problem: metrics count by it, whatever the binding. */
   code: number
