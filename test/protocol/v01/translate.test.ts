@@ -45,7 +45,7 @@ describe('a send', () => {
       configuration: {
         acceptedOutputModes: ['text/plain'],
         historyLength: 3,
-        taskPushNotificationConfig: { url: 'https://h', token: 't' },
+        taskPushNotificationConfig: { id: 'default', url: 'https://h', token: 't' },
       },
       metadata: { k: 1, 'urn:switchboard:client-task-id': 'mine' },
     })

@@ -130,6 +130,7 @@ describe('a send', () => {
         historyLength: 0,
         returnImmediately: false,
         taskPushNotificationConfig: {
+          id: 'default',
           url: 'https://h',
           token: 't',
           authentication: { scheme: 'Bearer', credentials: 'c' },
