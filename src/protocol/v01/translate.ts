@@ -13,7 +13,7 @@ import { type Event03, type State03, type Task03, toPart, toPushConfig } from '.
 import type { TaskSendParams } from './schema.ts'
 
 /** Under this key of its metadata a task tells everybody else what its client calls it. */
-export const CLIENT_TASK_ID = 'urn:switchboard:client-task-id'
+const CLIENT_TASK_ID = 'urn:switchboard:client-task-id'
 
 export const DEFAULT_HISTORY = 0
 

@@ -38,10 +38,10 @@ export const fromCard = (card: JsonObject): JsonObject => {
     preferredTransport: served[0]?.protocolBinding ?? 'JSONRPC',
     additionalInterfaces: served.map(({ url, protocolBinding: transport }) => ({ url, transport })),
     capabilities: { ...able, stateTransitionHistory: false },
-    securitySchemes: mapMembers(securitySchemes as JsonObject, (scheme) =>
+    securitySchemes: mapMembers((securitySchemes ?? {}) as JsonObject, (scheme) =>
       fromScheme(scheme as JsonObject),
     ),
-    security: (securityRequirements as JsonObject[]).map(fromRequirement),
+    security: ((securityRequirements ?? []) as JsonObject[]).map(fromRequirement),
     supportsAuthenticatedExtendedCard: extendedAgentCard === true,
   }
 }

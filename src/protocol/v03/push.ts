@@ -1,15 +1,13 @@
 /**
- * The push configs of 0.3 over those of 1.0. 0.3 need not name a config: one that is set without an
- * id gets the id `default`, and who asks without one means that, or else the only one there is.
+ * The push configs of 0.3 over those of 1.0. 0.3 need not name a config: who asks for one without an
+ * id means the one that was set without an id, or else the only one there is.
  */
 import { Refusal } from '../../domain/errors.ts'
 import type { QueueCall } from '../method.ts'
 import type { V1Methods } from '../v1/methods.ts'
 import type { PushConfig } from '../v1/wire.ts'
 import type { PushNotificationConfig } from './schema.ts'
-import { fromPushConfig, toPushConfig } from './translate.ts'
-
-const DEFAULT_ID = 'default'
+import { DEFAULT_CONFIG_ID, fromPushConfig, toPushConfig } from './translate.ts'
 
 interface Page {
   configs: readonly PushConfig[]
@@ -37,7 +35,7 @@ export const createPush = (v1: V1Methods) => {
   /** Refuses: not_found, also where there are several and none is the default. */
   const readUnnamed = async (ctx: QueueCall, taskId: string): Promise<PushConfig> => {
     try {
-      return await read(ctx, taskId, DEFAULT_ID)
+      return await read(ctx, taskId, DEFAULT_CONFIG_ID)
     } catch (error) {
       if (!isNotFound(error)) throw error
       const [only, ...others] = await list(ctx, taskId)
@@ -48,7 +46,7 @@ export const createPush = (v1: V1Methods) => {
 
   return {
     set: async (ctx: QueueCall, taskId: string, config: PushNotificationConfig) => {
-      const flat = { ...toPushConfig(config), id: config.id ?? DEFAULT_ID, taskId }
+      const flat = { ...toPushConfig(config), taskId }
       const kept: PushConfig = await v1.CreateTaskPushNotificationConfig.call(ctx, flat)
       return fromPushConfig(kept, taskId)
     },

@@ -75,12 +75,11 @@ export const toPart = (part: Part03): Part => {
   return set<Part>({ data: isWrapped ? data?.value : data, ...rest })
 }
 
-export const toPushConfig = ({
-  id,
-  url,
-  token,
-  authentication,
-}: PushNotificationConfig): PushConfig => {
+/** Of a config without an id, so that setting it again, or with another send, replaces it. */
+export const DEFAULT_CONFIG_ID = 'default'
+
+export const toPushConfig = (config: PushNotificationConfig): PushConfig => {
+  const { id = DEFAULT_CONFIG_ID, url, token, authentication } = config
   const { schemes: [scheme] = [], credentials } = authentication ?? {}
   return set<PushConfig>({
     id,

@@ -27,11 +27,11 @@ interface TaskIds {
   contextId: string
 }
 
-export interface TaskStatusUpdateEvent extends TaskIds {
+interface TaskStatusUpdateEvent extends TaskIds {
   status: TaskStatus
 }
 
-export interface TaskArtifactUpdateEvent extends TaskIds {
+interface TaskArtifactUpdateEvent extends TaskIds {
   artifact: Artifact
   append?: boolean
   lastChunk?: boolean
