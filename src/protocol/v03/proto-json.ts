@@ -96,15 +96,18 @@ export const protoPushConfig = ({
   pushNotificationConfig,
 })
 
+/** `{type:'http', …}` with the same under the proto's name for it. */
+const bothSchemes = (scheme: JsonObject): JsonObject => {
+  const { type, ...httpAuthSecurityScheme } = scheme
+  return type === 'http' ? { ...scheme, httpAuthSecurityScheme } : scheme
+}
+
 /**
  * A card is the one object that some clients read by the JSON Schema here, too, and others by the
  * proto. Both find a security scheme of theirs in this one.
  */
 export const protoCard = (card: JsonObject): JsonObject => {
   const schemes = Object.entries(card.securitySchemes as JsonObject)
-  const both = schemes.map(([name, scheme]) => {
-    const { type: _, ...httpAuthSecurityScheme } = scheme as JsonObject
-    return [name, { ...(scheme as JsonObject), httpAuthSecurityScheme }]
-  })
+  const both = schemes.map(([name, scheme]) => [name, bothSchemes(scheme as JsonObject)])
   return { ...card, securitySchemes: Object.fromEntries(both) as JsonObject }
 }
