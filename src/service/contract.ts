@@ -34,6 +34,8 @@ export const IDEMPOTENCY_MEMBER = 'urn:switchboard:idempotency-key'
 
 export interface Send {
   queue: string
+  /** Of the todo to be made, by the server's own choice; else it draws one. */
+  id?: string
   /** As it came; ids of the server's making are filled in. */
   message: Message
   metadata?: JsonObject
@@ -60,8 +62,8 @@ export interface Sent {
 export interface ClientService {
   /**
    * Makes a todo, or hands a message to the live todo it names: an answer to its question, else
-   * into its inbox. Refuses: forbidden, not_found, finished, invalid (context mismatch),
-   * idempotency_conflict (the key was used for another send).
+   * into its inbox. Refuses: forbidden, not_found, finished, invalid (context mismatch), duplicate
+   * (there is a todo with the chosen id), idempotency_conflict (the key was used for another send).
    */
   send(send: Send, caller: Caller): Promise<Sent>
   get(id: string, scope: Scope, options?: { artifacts?: boolean }): Promise<TodoView>

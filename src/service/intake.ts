@@ -105,7 +105,8 @@ export const createIntake = (parts: IntakeParts): Intake => {
       const known = key && looks && (await readKey(database, key))
       if (known) return replayed(database, key, known, EVERYTHING)
 
-      if (queue.policy.reentry === 'author') {
+      // Who has the id of a new todo already does not mean the one at work.
+      if (queue.policy.reentry === 'author' && send.id === undefined) {
         // Its open question first; else whatever is at work for it.
         const addressed =
           live.find((todo) => phaseOf(todo) === 'interrupted') ?? live.find((todo) => todo.front)
@@ -153,11 +154,10 @@ export const createIntake = (parts: IntakeParts): Intake => {
 
 /** The todo that a message without one makes, by its queue's policy and its sender's wishes. */
 const freshTodo = (
-  { message, metadata, priority = 1, timeouts }: Send,
+  { id = randomUUID(), message, metadata, priority = 1, timeouts }: Send,
   { name, policy }: Queue,
   facts: Pick<NewTodo, 'clientId' | 'contextId' | 'effects' | 'rejected'>,
 ): Omit<NewTodo, 'line'> => {
-  const id = randomUUID()
   return {
     ...facts,
     id,

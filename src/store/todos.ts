@@ -114,7 +114,10 @@ const add = async <Row extends TodoRow, Other>(
   other: (row: Row) => Other | null,
 ): Promise<Todo | Other | null> => {
   for (let tried = 1; ; tried += 1) {
-    const [row] = await session.run(chosen, values)
+    const [row] = await session.run(chosen, values).catch((error: unknown) => {
+      if (isUniqueViolation(error, 'todos_pkey')) throw new Refusal('duplicate')
+      throw error
+    })
     if (!row) return null
     if (row.id !== null) return announced(session, toTodo(row))
     const instead = other(row)
@@ -133,7 +136,7 @@ const announced = (session: Session, added: Todo): Todo => {
 
 /**
  * A new pending todo: claimable at once, or in line behind its conversation's. Null where the
- * queue does not exist.
+ * queue does not exist. Refuses: duplicate, where there is a todo with this id.
  */
 export const addTodo = (session: Session, todo: NewTodo): Promise<Todo | null> =>
   add(session, addStatement, valuesOf(todo), (): null => null)

@@ -23,6 +23,7 @@ import {
   toSend,
   withReceipt,
 } from './translate.ts'
+import type { StreamResponse } from './wire.ts'
 import { within } from './within.ts'
 
 export interface V1Options {
@@ -47,9 +48,16 @@ const send = async (ctx: QueueCall, request: SendMessageRequest): Promise<Sent> 
   acceptSend(ctx.queue, request)
   if (request.message.taskId === undefined) own(ctx)
   const idempotencyKey = readIdempotencyKey(ctx.idempotencyKey, request.metadata)
+  const { newTaskId: id } = ctx
   const wished = toSend(ctx.queue.name, request)
-  const asked = idempotencyKey === undefined ? wished : { ...wished, idempotencyKey }
-  return ctx.services.client.send(asked, ctx.caller)
+  return ctx.services.client.send(
+    {
+      ...wished,
+      ...(id !== undefined && { id }),
+      ...(idempotencyKey !== undefined && { idempotencyKey }),
+    },
+    ctx.caller,
+  )
 }
 
 /** The todo once it is settled; as it is, where that takes too long or the server stops. */
@@ -61,7 +69,11 @@ const settled = async (ctx: QueueCall, sent: Sent, maxWaitMs: number): Promise<T
 }
 
 /** The events after `after` that a stream shows, each under its seq. */
-async function* events(ctx: QueueCall, id: string, after: number): AsyncGenerator<StreamItem> {
+async function* events(
+  ctx: QueueCall,
+  id: string,
+  after: number,
+): AsyncGenerator<StreamItem<StreamResponse>> {
   for await (const event of ctx.services.watch.follow(id, after, ctx.signal)) {
     const result = fromEvent(event)
     if (result) yield { id: String(event.seq), result }
@@ -73,13 +85,13 @@ async function* taskThenEvents(
   ctx: QueueCall,
   view: TodoView,
   historyLength?: number,
-): AsyncGenerator<StreamItem> {
+): AsyncGenerator<StreamItem<StreamResponse>> {
   const { id, seq } = view.todo
   yield { id: String(seq), result: { task: fromTodo(view, historyLength) } }
   if (!hasEnded(view.todo)) yield* events(ctx, id, seq)
 }
 
-async function* nothing(): AsyncGenerator<StreamItem> {}
+async function* nothing(): AsyncGenerator<StreamItem<never>> {}
 
 const CURSOR_FIELD = 'Last-Event-ID'
 
@@ -194,3 +206,5 @@ export const createV1Methods = (options: V1Options) => {
     ),
   } satisfies MethodTable<QueueCall>
 }
+
+export type V1Methods = ReturnType<typeof createV1Methods>
