@@ -7,12 +7,16 @@ import express, { type ErrorRequestHandler, type Express, type Router } from 'ex
 import helmet from 'helmet'
 import type { Log } from '../base/log.ts'
 import { enterQueue } from '../protocol/access.ts'
+import type { CardForm } from '../protocol/card-forms.ts'
+import { type CardSigner, createCardSigner } from '../protocol/card-signature.ts'
 import { a2aError, apiError, type Wording } from '../protocol/errors.ts'
 import type { Call, MethodTable, QueueCall, Services } from '../protocol/method.ts'
 import { createVersions, versionFor } from '../protocol/versions.ts'
 import { type Answered, createRpc } from '../rpc/server.ts'
-import type { Authenticate } from '../service/contract.ts'
+import type { Authenticate, ReadQueue } from '../service/contract.ts'
 import { createAuth } from './auth.ts'
+import { cardRouter } from './cards.ts'
+import { negotiated } from './extensions.ts'
 import { type OpsParts, opsRouter } from './ops.ts'
 import { requestId, requestIdOf } from './request-id.ts'
 import { type RpcRouteParts, rpcRoute } from './rpc-route.ts'
@@ -28,14 +32,19 @@ export interface HttpObserver {
   unauthenticated?(surface: Surface): void
 }
 
-export interface HttpParts extends Omit<OpsParts, 'publicUrl'> {
+export interface HttpParts extends OpsParts {
   services: Services
+  readQueue: ReadQueue
   authenticate: Authenticate
   /** Null: there is no operator by token. */
   adminToken: string | null
   log: Pick<Log, 'debug' | 'warn' | 'error'>
   /** Where clients reach us, with or without a trailing slash; asked at each use. */
   publicUrl: string | (() => string)
+  /** The agent card of who names no version; absent: the hybrid one. */
+  cardForm?: Exclude<CardForm, '0.3'>
+  /** Absent: cards are not signed. */
+  cardSigner?: CardSigner
   agentTable: MethodTable
   operatorTable: MethodTable
   /** Event feeds and the board: anything with paths of its own. */
@@ -131,17 +140,25 @@ const bodyOptions = (parts: HttpParts, mediaTypes: readonly string[]) => ({
 })
 
 /** POST /a2a/:queue: the version chooses the table, the caller's right opens the queue. */
-const a2aRoute = (parts: HttpParts, publicUrl: () => string): express.RequestHandler => {
+const a2aRoute = (
+  parts: HttpParts,
+  publicUrl: () => string,
+  signer: CardSigner,
+): express.RequestHandler => {
   const { services, readQueue, maxWaitMs } = parts
-  const versions = createVersions({ publicUrl, ...(maxWaitMs !== undefined && { maxWaitMs }) })
+  const versions = createVersions({
+    publicUrl,
+    signCard: signer.sign,
+    ...(maxWaitMs !== undefined && { maxWaitMs }),
+  })
   return rpcRoute<QueueCall>({
     ...shared<QueueCall>(parts, 'a2a', { tables: versions, wording: a2aError, batches: false }),
     body: bodyOptions(parts, ['application/json', 'application/a2a+json']),
-    open: (req, facts) => ({
+    open: (req, facts, res) => ({
       serve: () => versionFor(versions, req.get('A2A-Version'), req.query['A2A-Version']),
       enter: async () => {
         const queue = enterQueue(facts.caller, await readQueue(String(req.params.queue)))
-        return { ...facts, services, queue }
+        return { ...facts, services, queue, extensions: negotiated(req, res, queue) }
       },
     }),
   })
@@ -169,16 +186,22 @@ const apiRoute = (
 export const createHttp = (parts: HttpParts): Express => {
   const given = parts.publicUrl
   const publicUrl = typeof given === 'string' ? () => given : given
+  const {
+    readQueue,
+    cardForm: plainForm = 'hybrid',
+    cardSigner: signer = createCardSigner([]),
+  } = parts
   const app = express()
   app.disable('x-powered-by')
   // Tags are set where they mean something; hashing every answer means nothing.
   app.set('etag', false)
   app.use(requestId, securityHeaders)
   // The busiest first: express tries one path after the other.
-  app.all('/a2a/:queue', a2aRoute(parts, publicUrl))
+  app.all('/a2a/:queue', a2aRoute(parts, publicUrl, signer))
   app.all('/agent', apiRoute(parts, 'agent', parts.agentTable))
   app.all('/operator', apiRoute(parts, 'operator', parts.operatorTable))
-  app.use(opsRouter({ ...parts, publicUrl }))
+  app.use(cardRouter({ readQueue, publicUrl, plainForm, signer }))
+  app.use(opsRouter(parts))
   if (parts.feeds) app.use(parts.feeds)
   app.use(notFound)
   app.use(lastErrorHandler(parts.log))

@@ -36,6 +36,8 @@ export interface Call {
 /** A call to one queue's A2A face. */
 export interface QueueCall extends Call {
   queue: Queue
+  /** URIs of the extensions that the client asked for and the queue's card declares. */
+  extensions: ReadonlySet<string>
 }
 
 /** One result of a stream. `id` is a cursor the client may resume from. */

@@ -17,14 +17,14 @@ export interface Version {
   wording: Wording
 }
 
-/** The version of each row, the preferred one first: what an agent card declares. */
+/** The version of each row, the preferred one first. What cards declare is in served.ts. */
 export const SERVED_VERSIONS = ['1.0'] as const
 
 /** All served versions, in that order. */
-export const createVersions = (options: Omit<V1Options, 'versions'>): readonly Version[] => {
+export const createVersions = (options: V1Options): readonly Version[] => {
   const rows: Record<(typeof SERVED_VERSIONS)[number], Omit<Version, 'version'>> = {
     '1.0': {
-      table: createV1Methods({ ...options, versions: SERVED_VERSIONS }),
+      table: createV1Methods(options),
       wording: a2aError,
     },
   }

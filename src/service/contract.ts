@@ -4,7 +4,7 @@
  */
 import type { InterruptState, State } from '../domain/lifecycle.ts'
 import type { BusyPolicy, QueuePolicy, Timeouts } from '../domain/policy.ts'
-import type { Queue, QueueCard } from '../domain/queue.ts'
+import type { AgentExtension, Queue, QueueCard } from '../domain/queue.ts'
 import type { Caller, Endpoint, EndpointVerb, Scope } from '../domain/scope.ts'
 import type {
   Artifact,
@@ -25,7 +25,7 @@ import type {
 } from '../domain/todo.ts'
 import type { Why } from '../domain/why.ts'
 
-export type { Queue, QueueCard }
+export type { AgentExtension, Queue, QueueCard }
 
 /* ---------------------------------------------------------------- clients */
 

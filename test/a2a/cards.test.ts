@@ -50,6 +50,8 @@ test('a card names the public address, whatever the request says of its host', a
       host: '127.0.0.1',
       port: 0,
       publicUrl,
+      card: 'hybrid',
+      cardKeys: [],
       adminToken: null,
       metricsToken: null,
       logLevel: 'silent',
