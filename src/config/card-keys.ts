@@ -69,8 +69,13 @@ const belongTogether = (privateKey: KeyObject, publicKey: KeyObject): boolean =>
   return verify(hash, PROBE, publicKey, sign(hash, PROBE, privateKey))
 }
 
+/** Node reads more than that as base64url, others do not. */
+const isStrict = ({ kty: _kty, crv: _crv, ...material }: Record<string, string>): boolean =>
+  Object.values(material).every((text) => /^[\w-]+$/.test(text))
+
 /** Why these members make no key that can sign; null when they do. */
 const materialProblem = (key: Given, members: Record<string, string>): string | null => {
+  if (!isStrict(members)) return 'has members that are not base64url'
   try {
     const privateKey = createPrivateKey({ key: members as JsonWebKey, format: 'jwk' })
     const publicKey = createPublicKey({ key: publicPart(key) as JsonWebKey, format: 'jwk' })

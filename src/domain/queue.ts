@@ -3,7 +3,7 @@ import type { QueuePolicy } from './policy.ts'
 import type { JsonObject } from './todo.ts'
 
 /** An extension of A2A, as an agent's card declares it. */
-export interface AgentExtension {
+export type AgentExtension = {
   uri: string
   description?: string
   /** Sends of a client that does not ask for it are refused. */

@@ -22,8 +22,8 @@ export interface RpcRouteParts<C extends Call> {
   rpc: Rpc<C>
   auth: Auth
   body: BodyOptions
-  /** Which table serves the request and what its rows are given; may set headers of the answer. */
-  open(req: Request, facts: CallFacts, res: Response): Pick<RpcCall<C>, 'serve' | 'enter'>
+  /** Which table serves the request and what its rows are given. */
+  open(req: Request, facts: CallFacts): Pick<RpcCall<C>, 'serve' | 'enter'>
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
   stopping?: AbortSignal
   onStream?: StreamObserver
@@ -89,7 +89,7 @@ export const rpcRoute = <C extends Call>(parts: RpcRouteParts<C>): RequestHandle
       if (stopping?.aborted) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
       const text = await readText(req, body)
       const facts = { caller, signal, lastEventId: lastEventId(req), requestId }
-      return [await rpc.answer({ text, requestId, ...open(req, facts, res) }), caller]
+      return [await rpc.answer({ text, requestId, ...open(req, facts) }), caller]
     } catch (error) {
       return [rpc.refuse(error, requestId)]
     }

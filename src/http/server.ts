@@ -154,11 +154,11 @@ const a2aRoute = (
   return rpcRoute<QueueCall>({
     ...shared<QueueCall>(parts, 'a2a', { tables: versions, wording: a2aError, batches: false }),
     body: bodyOptions(parts, ['application/json', 'application/a2a+json']),
-    open: (req, facts, res) => ({
+    open: (req, facts) => ({
       serve: () => versionFor(versions, req.get('A2A-Version'), req.query['A2A-Version']),
       enter: async () => {
         const queue = enterQueue(facts.caller, await readQueue(String(req.params.queue)))
-        return { ...facts, services, queue, extensions: negotiated(req, res, queue) }
+        return { ...facts, services, queue, extensions: negotiated(req, queue) }
       },
     }),
   })

@@ -5,8 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import { FlattenedSign, importJWK, type JWK } from 'jose'
-import type { JsonObject } from '../domain/todo.ts'
-import { canonicalJson } from './canonical.ts'
+import { canonicalJson } from '../domain/canonical.ts'
 import type { AgentCard } from './card.ts'
 import { under } from './served.ts'
 
@@ -29,8 +28,7 @@ const publicJwk = ({ kid, alg, jwk }: SigningKey): Record<string, string> => ({
 })
 
 /** What is signed. A card holds no empty members (card.ts), so there are none to leave out. */
-const payloadOf = ({ signatures: _, ...card }: AgentCard): string =>
-  canonicalJson(card as unknown as JsonObject)
+const payloadOf = ({ signatures: _, ...card }: AgentCard): string => canonicalJson(card)
 
 /** Documents whose signatures are kept; each is some kilobytes. */
 const KEPT = 500

@@ -10,7 +10,7 @@ import type { AgentExtension, Queue, QueueCard } from '../service/contract.ts'
 import { declaredExtensions } from './extensions.ts'
 import { type AgentInterface, interfacesOf, offersPush, offersStreaming } from './served.ts'
 
-export interface AgentSkill {
+export type AgentSkill = {
   id: string
   name: string
   description: string
@@ -20,14 +20,15 @@ export interface AgentSkill {
   outputModes?: string[]
 }
 
-interface AgentCapabilities {
+type AgentCapabilities = {
   streaming: boolean
   pushNotifications: boolean
   extendedAgentCard: boolean
   extensions: AgentExtension[]
 }
 
-export interface AgentCard {
+/** A type, not an interface: as such it is JSON, too. */
+export type AgentCard = {
   name: string
   description: string
   version: string

@@ -44,7 +44,7 @@ const urlOf = (binding: ServedInterface['binding'], publicUrl: string, queue: st
   return binding === 'JSONRPC' ? `${base}/` : base
 }
 
-export interface AgentInterface {
+export type AgentInterface = {
   url: string
   protocolBinding: string
   protocolVersion: string
