@@ -138,6 +138,47 @@ test('in 0.3 it is no error of its own, and named all the same', async () => {
   expect(taken.headers.get('a2a-extensions')).toBeNull()
 })
 
+/** Message and path of a send over HTTP+JSON, as each version has them. */
+const REST = {
+  '1.0': { path: '/message:send', header: 'A2A-Extensions', parts: 'parts' },
+  '0.3': { path: '/v1/message:send', header: 'X-A2A-Extensions', parts: 'content' },
+}
+
+test.each(Object.entries(REST))(
+  'over HTTP+JSON %s it is refused with 400, and told in the answer',
+  async (version, { path, header, parts }) => {
+    const send = (extensions: Record<string, string>) =>
+      post(
+        `${app.url}/a2a/strict${path}`,
+        JSON.stringify({
+          message: { messageId: 'm', role: 'ROLE_USER', [parts]: [{ text: 'x' }] },
+          configuration: version === '1.0' ? NOW : { blocking: false },
+        }),
+        { token, headers: { 'A2A-Version': version, ...extensions } },
+      )
+    const before = await rowCounts(app)
+    const refused = await send({})
+    expect(refused.status).toBe(400)
+    expect(JSON.stringify(refused.body)).toContain(REQUIRED)
+    expect(await rowCounts(app)).toEqual(before)
+    const taken = await send({ 'A2A-Extensions': `${REQUIRED},urn:zzz` })
+    expect(taken.status).toBe(200)
+    expect(taken.headers.get(header)).toBe(REQUIRED)
+  },
+)
+
+test('over HTTP+JSON 1.0 the refusal has its reason', async () => {
+  const { body } = await post(`${app.url}/a2a/strict/message:send`, '{"message":{}}', {
+    token,
+    headers: { 'A2A-Version': '1.0' },
+  })
+  expect(body.error.details[0]).toMatchObject({
+    reason: 'EXTENSION_SUPPORT_REQUIRED',
+    domain: 'a2a-protocol.org',
+    metadata: { requiredExtensions: REQUIRED },
+  })
+})
+
 test('an operator may require one of ours', async () => {
   await app.line('careful')
   await operate(app, 'queues.put', {
