@@ -23,6 +23,7 @@ import {
   toSend,
   withReceipt,
 } from './translate.ts'
+import type { StreamResponse } from './wire.ts'
 import { within } from './within.ts'
 
 export interface V1Options {
@@ -46,7 +47,9 @@ const shown = ({ caller }: QueueCall, view: TodoView): TodoView =>
 const send = async (ctx: QueueCall, request: SendMessageRequest): Promise<Sent> => {
   acceptSend(ctx.queue, request)
   if (request.message.taskId === undefined) own(ctx)
-  return ctx.services.client.send(toSend(ctx.queue.name, request), ctx.caller)
+  const sends = toSend(ctx.queue.name, request)
+  const { newTaskId: id } = ctx
+  return ctx.services.client.send(id === undefined ? sends : { ...sends, id }, ctx.caller)
 }
 
 /** The todo once it is settled; as it is, where that takes too long or the server stops. */
@@ -58,7 +61,11 @@ const settled = async (ctx: QueueCall, sent: Sent, maxWaitMs: number): Promise<T
 }
 
 /** The events after `after` that a stream shows, each under its seq. */
-async function* events(ctx: QueueCall, id: string, after: number): AsyncGenerator<StreamItem> {
+async function* events(
+  ctx: QueueCall,
+  id: string,
+  after: number,
+): AsyncGenerator<StreamItem<StreamResponse>> {
   for await (const event of ctx.services.watch.follow(id, after, ctx.signal)) {
     const result = fromEvent(event)
     if (result) yield { id: String(event.seq), result }
@@ -70,13 +77,13 @@ async function* taskThenEvents(
   ctx: QueueCall,
   view: TodoView,
   historyLength?: number,
-): AsyncGenerator<StreamItem> {
+): AsyncGenerator<StreamItem<StreamResponse>> {
   const { id, seq } = view.todo
   yield { id: String(seq), result: { task: fromTodo(view, historyLength) } }
   if (!hasEnded(view.todo)) yield* events(ctx, id, seq)
 }
 
-async function* nothing(): AsyncGenerator<StreamItem> {}
+async function* nothing(): AsyncGenerator<StreamItem<never>> {}
 
 const CURSOR_FIELD = 'Last-Event-ID'
 
@@ -196,3 +203,5 @@ export const createV1Methods = (options: V1Options) => {
     ),
   } satisfies MethodTable<QueueCall>
 }
+
+export type V1Methods = ReturnType<typeof createV1Methods>
