@@ -18,7 +18,7 @@ export interface Version {
 }
 
 /** The version of each row, the preferred one first. What cards declare is in served.ts. */
-export const SERVED_VERSIONS = ['1.0'] as const
+const SERVED_VERSIONS = ['1.0'] as const
 
 /** All served versions, in that order. */
 export const createVersions = (options: V1Options): readonly Version[] => {
