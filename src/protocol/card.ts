@@ -10,7 +10,7 @@ import type { AgentExtension, Queue, QueueCard } from '../service/contract.ts'
 import { declaredExtensions } from './extensions.ts'
 import { type AgentInterface, interfacesOf, offersPush, offersStreaming } from './served.ts'
 
-export type AgentSkill = {
+type AgentSkill = {
   id: string
   name: string
   description: string

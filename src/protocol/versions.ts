@@ -29,8 +29,8 @@ export interface Version {
   explain(method: string): string | undefined
 }
 
-/** The version of each row, the preferred one first: what an agent card declares. */
-export const SERVED_VERSIONS = ['1.0', '0.3'] as const
+/** The version of each row, the preferred one first. What cards declare is in served.ts. */
+const SERVED_VERSIONS = ['1.0', '0.3'] as const
 
 /** All served versions, in that order. */
 export const createVersions = (options: V1Options): readonly Version[] => {
