@@ -19,6 +19,7 @@ import { createListener } from './http/listener.ts'
 import { createHttp, type HttpObserver } from './http/server.ts'
 import type { StreamOutcome } from './http/sse.ts'
 import { AGENT_METHODS } from './protocol/agent/methods.ts'
+import { createCardSigner } from './protocol/card-signature.ts'
 import type { Services } from './protocol/method.ts'
 import { OPERATOR_METHODS } from './protocol/operator/methods.ts'
 import { createAgentService } from './service/agent.ts'
@@ -251,6 +252,8 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
     publicUrl,
     version: VERSION,
     readQueue: directory.queue,
+    cardForm: config.card,
+    cardSigner: createCardSigner(config.cardKeys),
     ready: createReadiness({
       database,
       wake,

@@ -5,6 +5,7 @@
  */
 import path from 'node:path'
 import { z } from 'zod'
+import { type CardKey, readCardKeys } from './config/card-keys.ts'
 
 export interface Config {
   /** Null: an embedded PostgreSQL in `dataDir`. */
@@ -19,6 +20,10 @@ export interface Config {
   port: number
   /** Without a trailing slash. Null: the address that is listened on. */
   publicUrl: string | null
+  /** The agent card of who names no version. */
+  card: 'hybrid' | '1.0'
+  /** Each of them signs every card. */
+  cardKeys: readonly CardKey[]
   adminToken: string | null
   metricsToken: string | null
   logLevel: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace' | 'silent'
@@ -104,6 +109,14 @@ const token = (minLength: number) =>
     return /^[\x21-\x7e]+$/.test(text) ? null : 'must hold printable ASCII without spaces only'
   })
 
+const CARD_FORMS = ['hybrid', '1.0'] as const
+
+const cardKeys = z.string().transform((text, context) => {
+  const { keys, problems } = readCardKeys(text)
+  for (const message of problems) context.addIssue({ code: 'custom', message })
+  return keys
+})
+
 const LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 
 const VARIABLES = z.object({
@@ -118,6 +131,10 @@ const VARIABLES = z.object({
     /^\d{1,5}$/.test(text) && Number(text) <= 65_535 ? null : 'must be a number from 0 to 65535',
   ).default('4100'),
   SWITCHBOARD_PUBLIC_URL: sound(publicUrlProblem).nullable().default(null),
+  SWITCHBOARD_CARD: z
+    .enum(CARD_FORMS, { error: `must be one of ${CARD_FORMS.join(', ')}` })
+    .default('hybrid'),
+  SWITCHBOARD_CARD_KEYS: cardKeys.default([]),
   SWITCHBOARD_ADMIN_TOKEN: token(16).nullable().default(null),
   SWITCHBOARD_METRICS_TOKEN: token(1).nullable().default(null),
   LOG_LEVEL: z.enum(LEVELS, { error: `must be one of ${LEVELS.join(', ')}` }).default('info'),
@@ -158,6 +175,8 @@ export const readConfig = (env: NodeJS.ProcessEnv): Readonly<Config> => {
     host: data.HOST,
     port: Number(data.PORT),
     publicUrl: data.SWITCHBOARD_PUBLIC_URL?.replace(/\/+$/, '') ?? null,
+    card: data.SWITCHBOARD_CARD,
+    cardKeys: data.SWITCHBOARD_CARD_KEYS,
     adminToken: data.SWITCHBOARD_ADMIN_TOKEN,
     metricsToken: data.SWITCHBOARD_METRICS_TOKEN,
     logLevel: data.LOG_LEVEL,

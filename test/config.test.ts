@@ -2,6 +2,7 @@ import path from 'node:path'
 import pg from 'pg'
 import { describe, expect, test } from 'vitest'
 import { ConfigError, readConfig } from '../src/config.ts'
+import { newJwk } from './support/jwk.ts'
 
 const problemsOf = (env: NodeJS.ProcessEnv): string[] => {
   try {
@@ -23,6 +24,8 @@ describe('what is read', () => {
       host: '127.0.0.1',
       port: 4100,
       publicUrl: null,
+      card: 'hybrid',
+      cardKeys: [],
       adminToken: null,
       metricsToken: null,
       logLevel: 'info',
@@ -30,6 +33,7 @@ describe('what is read', () => {
   })
 
   test('every variable arrives in its member', () => {
+    const jwk = newJwk('ES256', 'k')
     const env = {
       DATABASE_URL: 'postgres://u:p@db.example:5432/work',
       DATABASE_DIRECT_URL: 'postgres://u:p@direct.example:5432/work',
@@ -38,6 +42,8 @@ describe('what is read', () => {
       HOST: '::',
       PORT: '0',
       SWITCHBOARD_PUBLIC_URL: 'https://tasks.example/board/',
+      SWITCHBOARD_CARD: '1.0',
+      SWITCHBOARD_CARD_KEYS: JSON.stringify(jwk),
       SWITCHBOARD_ADMIN_TOKEN: 'sixteen-letters!',
       SWITCHBOARD_METRICS_TOKEN: 'm',
       LOG_LEVEL: 'debug',
@@ -50,6 +56,8 @@ describe('what is read', () => {
       host: '::',
       port: 0,
       publicUrl: 'https://tasks.example/board',
+      card: '1.0',
+      cardKeys: [{ kid: 'k', alg: 'ES256', jwk: expect.objectContaining({ d: jwk.d }) }],
       adminToken: 'sixteen-letters!',
       metricsToken: 'm',
       logLevel: 'debug',
@@ -73,6 +81,8 @@ describe('what is refused', () => {
       HOST: 'http://localhost',
       PORT: '70000',
       SWITCHBOARD_PUBLIC_URL: 'tasks.example',
+      SWITCHBOARD_CARD: '0.3',
+      SWITCHBOARD_CARD_KEYS: '{"keys":[{"kty":"oct"},{"kty":"EC","crv":"P-256"}]}',
       SWITCHBOARD_ADMIN_TOKEN: 'short',
       SWITCHBOARD_METRICS_TOKEN: 'two words',
       LOG_LEVEL: 'loud',
@@ -83,6 +93,9 @@ describe('what is refused', () => {
       'HOST',
       'PORT',
       'SWITCHBOARD_PUBLIC_URL',
+      'SWITCHBOARD_CARD',
+      'SWITCHBOARD_CARD_KEYS',
+      'SWITCHBOARD_CARD_KEYS',
       'SWITCHBOARD_ADMIN_TOKEN',
       'SWITCHBOARD_METRICS_TOKEN',
       'LOG_LEVEL',

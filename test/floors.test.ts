@@ -108,6 +108,7 @@ test('each library has its home', () => {
     express: /^(http\/|app\.ts$)/,
     helmet: /^http\//,
     'eventsource-parser': /^(agent-kit|cli)\//,
+    jose: /^protocol\/card-signature\.ts$/,
     'prom-client': /^base\/metrics\.ts$/,
     '@nats-io/transport-node': /^store\/wake-nats\.ts$/,
     pino: /^base\/log\.ts$/,

@@ -34,6 +34,8 @@ const start = async ({ databaseUrl }: { databaseUrl: string }): Promise<Started>
       host: '127.0.0.1',
       port: 0,
       publicUrl: null,
+      card: 'hybrid',
+      cardKeys: [],
       adminToken,
       metricsToken: null,
       logLevel: 'silent',

@@ -7,15 +7,19 @@ import express, { type ErrorRequestHandler, type Express, type Router } from 'ex
 import helmet from 'helmet'
 import type { Log } from '../base/log.ts'
 import { enterQueue } from '../protocol/access.ts'
+import type { CardForm } from '../protocol/card-forms.ts'
+import { type CardSigner, createCardSigner } from '../protocol/card-signature.ts'
 import { a2aError, apiError, type Wording } from '../protocol/errors.ts'
 import type { Call, MethodTable, QueueCall, Services } from '../protocol/method.ts'
 import { checkVersion, createVersions, type Version, versionFor } from '../protocol/versions.ts'
 import type { Answered } from '../rpc/answer.ts'
 import { createRest } from '../rpc/rest.ts'
 import { createRpc } from '../rpc/server.ts'
-import type { Authenticate } from '../service/contract.ts'
+import type { Authenticate, ReadQueue } from '../service/contract.ts'
 import { createAuth } from './auth.ts'
+import { cardRouter } from './cards.ts'
 import type { CallFacts, ExchangeParts } from './exchange.ts'
+import { negotiated } from './extensions.ts'
 import { type OpsParts, opsRouter } from './ops.ts'
 import { requestId, requestIdOf } from './request-id.ts'
 import { restRoute } from './rest-route.ts'
@@ -32,14 +36,19 @@ export interface HttpObserver {
   unauthenticated?(surface: Surface): void
 }
 
-export interface HttpParts extends Omit<OpsParts, 'publicUrl'> {
+export interface HttpParts extends OpsParts {
   services: Services
+  readQueue: ReadQueue
   authenticate: Authenticate
   /** Null: there is no operator by token. */
   adminToken: string | null
   log: Pick<Log, 'debug' | 'warn' | 'error'>
   /** Where clients reach us, with or without a trailing slash; asked at each use. */
   publicUrl: string | (() => string)
+  /** The agent card of who names no version; absent: the hybrid one. */
+  cardForm?: Exclude<CardForm, '0.3'>
+  /** Absent: cards are not signed. */
+  cardSigner?: CardSigner
   agentTable: MethodTable
   operatorTable: MethodTable
   /** Event feeds and the board: anything with paths of its own. */
@@ -132,14 +141,13 @@ const bodyOptions = (parts: HttpParts, mediaTypes: readonly string[]) => ({
 
 const A2A_MEDIA_TYPES = ['application/json', 'application/a2a+json']
 
-/** What a row of A2A is given: the caller's right opens the queue. */
+/** What a row of A2A is given: the caller's right opens the queue, which says what is extended. */
 const enterA2a =
   ({ services, readQueue }: HttpParts) =>
-  async (name: string, facts: CallFacts): Promise<QueueCall> => ({
-    ...facts,
-    services,
-    queue: enterQueue(facts.caller, await readQueue(name)),
-  })
+  async (req: express.Request, name: string, facts: CallFacts): Promise<QueueCall> => {
+    const queue = enterQueue(facts.caller, await readQueue(name))
+    return { ...facts, services, queue, extensions: negotiated(req, queue) }
+  }
 
 /** POST /a2a/:queue: the version chooses the table. */
 const a2aRoute = (parts: HttpParts, versions: readonly Version[]): express.RequestHandler => {
@@ -155,7 +163,7 @@ const a2aRoute = (parts: HttpParts, versions: readonly Version[]): express.Reque
     body: bodyOptions(parts, A2A_MEDIA_TYPES),
     open: (req, facts) => ({
       serve: () => versionFor(versions, req.get('A2A-Version'), req.query['A2A-Version']),
-      enter: () => enter(String(req.params.queue), facts),
+      enter: () => enter(req, String(req.params.queue), facts),
     }),
   })
 }
@@ -170,7 +178,7 @@ const a2aRestRoute = (parts: HttpParts, versions: readonly Version[]): express.R
     versions,
     checkVersion: (req, query, version) =>
       checkVersion(versions, req.get('A2A-Version'), query.get('A2A-Version')?.[0], version),
-    enter: (_req, queue, facts) => enter(queue, facts),
+    enter,
   })
 }
 
@@ -205,8 +213,17 @@ const apiRoute = (
 export const createHttp = (parts: HttpParts): Express => {
   const given = parts.publicUrl
   const publicUrl = typeof given === 'string' ? () => given : given
-  const { maxWaitMs } = parts
-  const versions = createVersions({ publicUrl, ...(maxWaitMs !== undefined && { maxWaitMs }) })
+  const {
+    readQueue,
+    maxWaitMs,
+    cardForm: plainForm = 'hybrid',
+    cardSigner: signer = createCardSigner([]),
+  } = parts
+  const versions = createVersions({
+    publicUrl,
+    signCard: signer.sign,
+    ...(maxWaitMs !== undefined && { maxWaitMs }),
+  })
   const app = express()
   app.disable('x-powered-by')
   // Tags are set where they mean something; hashing every answer means nothing.
@@ -216,7 +233,8 @@ export const createHttp = (parts: HttpParts): Express => {
   app.all('/a2a/:queue', a2aRoute(parts, versions))
   app.all('/agent', apiRoute(parts, 'agent', parts.agentTable))
   app.all('/operator', apiRoute(parts, 'operator', parts.operatorTable))
-  app.use(opsRouter({ ...parts, publicUrl }))
+  app.use(cardRouter({ readQueue, publicUrl, plainForm, signer }))
+  app.use(opsRouter(parts))
   app.all(REST_PATHS, a2aRestRoute(parts, versions))
   if (parts.feeds) app.use(parts.feeds)
   app.use(notFound)

@@ -15,6 +15,7 @@ export const WIRE_REFUSALS = {
   method: 'Method not found',
   verb: 'This path does not take this HTTP method',
   version: 'This protocol version is not supported',
+  extension: 'This agent requires an extension that was not asked for',
   unauthenticated: 'A valid bearer token is required',
   too_large: 'The request body is too large',
   too_late: 'The request body did not arrive in time',
@@ -166,6 +167,7 @@ export const A2A_ERRORS: Record<ProblemKind, Row> = {
   content_type: { code: -32005, reason: 'CONTENT_TYPE_NOT_SUPPORTED', status: 400 },
   media_type: { code: -32005, reason: 'CONTENT_TYPE_NOT_SUPPORTED', status: 415 },
   no_extended_card: { code: -32007, reason: 'EXTENDED_AGENT_CARD_NOT_CONFIGURED', status: 400 },
+  extension: { code: -32008, reason: 'EXTENSION_SUPPORT_REQUIRED', status: 400 },
   version: { code: -32009, reason: 'VERSION_NOT_SUPPORTED', status: 400 },
   // No code of A2A's own: -32000 is the one server-defined code that it does not claim.
   forbidden: { code: -32000, reason: 'PERMISSION_DENIED', status: 403 },
@@ -260,6 +262,7 @@ export const API_ERRORS: Record<ProblemKind, Row> = {
   method: { code: -32601, reason: 'method', status: 200 },
   verb: { code: -32601, reason: 'verb', status: 200 },
   version: { code: -32600, reason: 'version', status: 200 },
+  extension: { code: -32600, reason: 'extension', status: 200 },
   fault: { code: -32603, reason: 'internal', status: 200 },
 }
 

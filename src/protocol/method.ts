@@ -38,6 +38,8 @@ export interface Call {
 /** A call to one queue's A2A face. */
 export interface QueueCall extends Call {
   queue: Queue
+  /** URIs of the extensions that the client asked for and the queue's card declares. */
+  extensions: ReadonlySet<string>
   /** The id that a new task gets, where a dialect lets its clients choose; never a client's own. */
   newTaskId?: string
 }

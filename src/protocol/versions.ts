@@ -29,12 +29,12 @@ export interface Version {
   explain(method: string): string | undefined
 }
 
-/** The version of each row, the preferred one first: what an agent card declares. */
-export const SERVED_VERSIONS = ['1.0', '0.3'] as const
+/** The version of each row, the preferred one first. What cards declare is in served.ts. */
+const SERVED_VERSIONS = ['1.0', '0.3'] as const
 
 /** All served versions, in that order. */
-export const createVersions = (options: Omit<V1Options, 'versions'>): readonly Version[] => {
-  const v1 = createV1Methods({ ...options, versions: SERVED_VERSIONS })
+export const createVersions = (options: V1Options): readonly Version[] => {
+  const v1 = createV1Methods(options)
   const v03 = createV03Methods(v1)
   const rows: Record<(typeof SERVED_VERSIONS)[number], Omit<Version, 'version' | 'explain'>> = {
     '1.0': {

@@ -4,7 +4,7 @@
  */
 import type { InterruptState, State } from '../domain/lifecycle.ts'
 import type { BusyPolicy, QueuePolicy, Timeouts } from '../domain/policy.ts'
-import type { Queue, QueueCard } from '../domain/queue.ts'
+import type { AgentExtension, Queue, QueueCard } from '../domain/queue.ts'
 import type { Caller, Endpoint, EndpointVerb, Scope } from '../domain/scope.ts'
 import type {
   Artifact,
@@ -25,12 +25,15 @@ import type {
 } from '../domain/todo.ts'
 import type { Why } from '../domain/why.ts'
 
-export type { Queue, QueueCard }
+export type { AgentExtension, Queue, QueueCard }
 
 /* ---------------------------------------------------------------- clients */
 
 /** The member of a send's metadata that names it, where no header can: no part of what it says. */
 export const IDEMPOTENCY_MEMBER = 'urn:switchboard:idempotency-key'
+
+/** The one that says how long its call waits: about the answer, as the configuration is. */
+export const WAIT_MEMBER = 'urn:switchboard:wait'
 
 export interface Send {
   queue: string

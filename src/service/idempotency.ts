@@ -4,7 +4,7 @@
  * second time. Only a send that was taken is remembered, so one that was refused may be corrected.
  */
 import { createHash } from 'node:crypto'
-import { canonicalJson } from '../base/canonical.ts'
+import { canonicalJson } from '../domain/canonical.ts'
 import { Refusal } from '../domain/errors.ts'
 import { settled } from '../domain/lifecycle.ts'
 import { IDEMPOTENCY_WINDOW, idempotencyWindowSeconds, type QueuePolicy } from '../domain/policy.ts'
@@ -13,7 +13,7 @@ import type { JsonObject, TodoView } from '../domain/todo.ts'
 import type { Database } from '../store/database.ts'
 import type { KnownKey, SendKey } from '../store/idempotency.ts'
 import { readView } from '../store/views.ts'
-import { IDEMPOTENCY_MEMBER, type Send, type Sent } from './contract.ts'
+import { IDEMPOTENCY_MEMBER, type Send, type Sent, WAIT_MEMBER } from './contract.ts'
 import type { Directory } from './directory.ts'
 
 /** The operator is one principal and no endpoint. */
@@ -23,9 +23,10 @@ const OPERATOR = '00000000-0000-0000-0000-000000000000'
 const some = <T extends object>(value: T | undefined): T | undefined =>
   value && Object.keys(value).length > 0 ? value : undefined
 
-const withoutKey = (metadata: JsonObject | undefined): JsonObject | undefined => {
-  if (!metadata || !Object.hasOwn(metadata, IDEMPOTENCY_MEMBER)) return some(metadata)
-  const { [IDEMPOTENCY_MEMBER]: _, ...rest } = metadata
+/** Without the key itself, and without what is about the answer alone. */
+const wishesIn = (metadata: JsonObject | undefined): JsonObject | undefined => {
+  if (!metadata) return undefined
+  const { [IDEMPOTENCY_MEMBER]: _key, [WAIT_MEMBER]: _wait, ...rest } = metadata
   return some(rest)
 }
 
@@ -42,7 +43,7 @@ export const digestOf = ({ message, metadata }: Pick<Send, 'message' | 'metadata
     metadata: some(message.metadata),
     extensions: some(message.extensions),
     referenceTaskIds: some(message.referenceTaskIds),
-    wishes: withoutKey(metadata),
+    wishes: wishesIn(metadata),
   }
   return createHash('sha256').update(canonicalJson(said)).digest('hex')
 }

@@ -44,6 +44,8 @@ export const startNode = async (
       host: '127.0.0.1',
       port: 0,
       publicUrl: null,
+      card: 'hybrid',
+      cardKeys: [],
       adminToken: ADMIN_TOKEN,
       metricsToken: null,
       logLevel: 'silent',

@@ -7,34 +7,15 @@ import { LEASE } from '../../domain/policy.ts'
 import { ENDPOINT_VERBS } from '../../domain/scope.ts'
 import { childIds, children, until } from '../child.ts'
 import { interruptTtl, messageFrom, queueName, seconds, todoQueryMembers } from '../field.ts'
-import { jsonObject, name, text } from '../part.ts'
+import { name, text } from '../part.ts'
 import { timeouts } from '../wishes.ts'
+import { card } from './card.ts'
 
 const message = messageFrom('ROLE_USER')
 const count = (min: number, max: number) => z.int().min(min).max(max)
 /** To be unset with null where it may be changed. */
 const concurrency = count(1, 100_000)
 const positive = z.number().positive()
-
-/** Members beyond these are kept as they came: a card may say more than this server reads. */
-const card = z.looseObject({
-  name: name.exactOptional(),
-  description: text.exactOptional(),
-  version: text.exactOptional(),
-  skills: z.array(jsonObject).exactOptional(),
-  defaultInputModes: z.array(name).exactOptional(),
-  defaultOutputModes: z.array(name).exactOptional(),
-  provider: z.strictObject({ organization: text, url: text }).exactOptional(),
-  documentationUrl: text.exactOptional(),
-  iconUrl: text.exactOptional(),
-  capabilities: z
-    .strictObject({
-      streaming: z.boolean().exactOptional(),
-      extendedAgentCard: z.boolean().exactOptional(),
-    })
-    .exactOptional(),
-  extended: jsonObject.exactOptional(),
-})
 
 const policy = z.strictObject({
   maxAttempts: count(1, 100).exactOptional(),

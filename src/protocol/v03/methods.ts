@@ -4,10 +4,10 @@
  * may do are the row's.
  */
 import { Refusal } from '../../domain/errors.ts'
+import { toV03Card } from '../card-forms.ts'
 import { type MethodTable, type QueueCall, type StreamItem, stream, unary } from '../method.ts'
 import { acceptStream } from '../v1/accept.ts'
 import type { V1Methods } from '../v1/methods.ts'
-import { fromCard } from './card.ts'
 import { createPush } from './push.ts'
 import { PARAMS } from './schema.ts'
 import { toStream } from './stream.ts'
@@ -41,7 +41,7 @@ export const createV03Methods = (v1: V1Methods) => {
   const push = createPush(v1)
   const extendedCard = unary(
     PARAMS.Nothing,
-    async (ctx: QueueCall) => fromCard(await v1.GetExtendedAgentCard.call(ctx, {})),
+    async (ctx: QueueCall) => toV03Card(await v1.GetExtendedAgentCard.call(ctx, {})),
     v1.GetExtendedAgentCard.right,
   )
 

@@ -6,11 +6,12 @@ import { Refusal } from '../../domain/errors.ts'
 import type { Part } from '../../domain/todo.ts'
 import type { Queue } from '../../service/contract.ts'
 import { inputModesOf } from '../card.ts'
+import { offersStreaming } from '../served.ts'
 import type { SendMessageRequest } from './schema.ts'
 
 /** Refuses: unsupported, where the card switches streaming off. */
 export const acceptStream = (queue: Queue): void => {
-  if (queue.card.capabilities?.streaming === false) throw new Refusal('unsupported')
+  if (!offersStreaming(queue.card)) throw new Refusal('unsupported')
 }
 
 const essence = (mediaType: string): string => (mediaType.split(';')[0] ?? '').trim().toLowerCase()

@@ -6,11 +6,11 @@
 import { invalid, Refusal } from '../../domain/errors.ts'
 import type { TodoView } from '../../domain/todo.ts'
 import type { Sent } from '../../service/contract.ts'
-import { answering, own } from '../access.ts'
-import { agentCard, extendedCard } from '../card.ts'
+import { answering, own, sending, sendingOwn } from '../access.ts'
+import { type AgentCard, agentCard, extendedCard } from '../card.ts'
 import { type MethodTable, type QueueCall, type StreamItem, stream, unary } from '../method.ts'
 import { withoutSecrets } from '../secrets.ts'
-import { readIdempotencyKey } from '../wishes.ts'
+import { readIdempotencyKey, readWait } from '../wishes.ts'
 import { acceptSend, acceptStream } from './accept.ts'
 import { REQUESTS, type SendMessageRequest } from './schema.ts'
 import {
@@ -29,8 +29,8 @@ import { within } from './within.ts'
 export interface V1Options {
   /** Where the server is reached from outside. */
   publicUrl: () => string
-  /** The served versions, as the card lists them. */
-  versions: readonly string[]
+  /** Signs a card for this public address; absent: cards are not signed. */
+  signCard?: (card: AgentCard, publicUrl: string) => Promise<AgentCard>
   /** The longest a blocking send waits, in milliseconds; then the task is answered as it is. */
   maxWaitMs?: number
 }
@@ -120,29 +120,32 @@ const noPush = async (): Promise<never> => {
 
 /** The table. `params` that break a schema, and every refusal of a service, are errors of rpc/. */
 export const createV1Methods = (options: V1Options) => {
-  const { publicUrl, versions, maxWaitMs = MAX_WAIT_MS } = options
+  const { publicUrl, signCard, maxWaitMs = MAX_WAIT_MS } = options
   return {
     SendMessage: unary(
       REQUESTS.SendMessageRequest,
       async (ctx: QueueCall, request) => {
         const { historyLength, returnImmediately } = request.configuration ?? {}
+        const limitMs = Math.min(readWait(request.metadata) ?? maxWaitMs, maxWaitMs)
         const sent = await send(ctx, request)
-        const waits = !returnImmediately && sent.after > 0
-        const view = waits ? await settled(ctx, sent, maxWaitMs) : sent.view
+        const waits = !returnImmediately && limitMs > 0 && sent.after > 0
+        const view = waits ? await settled(ctx, sent, limitMs) : sent.view
         return fromSent(withReceipt(shown(ctx, view), sent.receipt), historyLength)
       },
-      answering,
+      sending,
     ),
 
     SendStreamingMessage: stream(
       REQUESTS.SendMessageRequest,
       async (ctx: QueueCall, request) => {
         acceptStream(ctx.queue)
+        // It has nothing to wait for; a wish that cannot be read is refused all the same.
+        readWait(request.metadata)
         const { view, receipt } = await send(ctx, request)
         const task = withReceipt(shown(ctx, view), receipt)
         return taskThenEvents(ctx, task, request.configuration?.historyLength)
       },
-      own,
+      sendingOwn,
     ),
 
     GetTask: unary(
@@ -200,8 +203,10 @@ export const createV1Methods = (options: V1Options) => {
 
     GetExtendedAgentCard: unary(
       REQUESTS.GetExtendedAgentCardRequest,
-      async ({ queue }: QueueCall) =>
-        extendedCard(queue, agentCard(queue, { publicUrl: publicUrl(), versions })),
+      async ({ queue }: QueueCall) => {
+        const card = extendedCard(queue, agentCard(queue, publicUrl()))
+        return signCard ? signCard(card, publicUrl()) : card
+      },
       answering,
     ),
   } satisfies MethodTable<QueueCall>

@@ -93,6 +93,64 @@ test.each<[string, object, string]>([
   expect(put({ policy })).toEqual([`policy.${place}`])
 })
 
+const card = (given: object) => put({ card: given })
+
+test.each<[string, object, string]>([
+  ['an icon that is a script', { iconUrl: 'javascript:alert(1)' }, 'iconUrl'],
+  ['documentation without an address', { documentationUrl: 'docs' }, 'documentationUrl'],
+  ['half a provider', { provider: { organization: 'X' } }, 'provider.url'],
+  [
+    'a provider without a name',
+    { provider: { organization: '', url: 'https://x' } },
+    'provider.organization',
+  ],
+  ['a mode that is no media type', { defaultInputModes: ['text'] }, 'defaultInputModes.0'],
+  ['two modes in one', { defaultOutputModes: ['a/b, c/d'] }, 'defaultOutputModes.0'],
+  ['a skill without an id', { skills: [{ name: 'S' }] }, 'skills.0.id'],
+  ['a skill with odd tags', { skills: [{ id: 's', tags: 'a' }] }, 'skills.0.tags'],
+  ['a skill with odd modes', { skills: [{ id: 's', inputModes: ['x'] }] }, 'skills.0.inputModes.0'],
+  ['two skills of one id', { skills: [{ id: 's' }, { id: 's' }] }, 'skills.1.id'],
+  [
+    'too many skills',
+    { skills: Array.from({ length: 101 }, (_, n) => ({ id: `${n}` })) },
+    'skills',
+  ],
+  ['a description without end', { description: 'x'.repeat(10_001) }, 'description'],
+  ['the same in its extended form', { extended: { skills: [{}] } }, 'extended.skills.0.id'],
+])('a card with %s is refused by name', (_name, given, place) => {
+  expect(card(given)).toEqual([`card.${place}`])
+})
+
+const extensions = (...list: object[]) => card({ capabilities: { extensions: list } })
+
+test.each<[string, object[], string]>([
+  ['no URI', [{}], '0.uri'],
+  ['what is no URI', [{ uri: 'x' }], '0.uri'],
+  ['a URI with a comma', [{ uri: 'urn:a,b' }], '0.uri'],
+  ['a URI with a blank', [{ uri: 'urn:a b' }], '0.uri'],
+  ['one URI twice', [{ uri: 'urn:a' }, { uri: 'urn:a' }], '1.uri'],
+  ['one of ours that is none', [{ uri: 'urn:switchboard:ext:telepathy/v1' }], '0.uri'],
+  ['odd params', [{ uri: 'urn:a', params: [] }], '0.params'],
+  ['a doubtful requirement', [{ uri: 'urn:a', required: 'yes' }], '0.required'],
+  ['an unknown member', [{ uri: 'urn:a', requird: true }], '0.requird'],
+])('extensions with %s are refused by name', (_name, list, place) => {
+  expect(extensions(...list)).toEqual([`card.capabilities.extensions.${place}`])
+})
+
+test('extensions may be anybody’s, or ours with a say on them', () => {
+  expect(
+    extensions(
+      { uri: 'https://example.org/x', description: 'X', required: true, params: { n: 1 } },
+      { uri: 'urn:switchboard:ext:deadlines/v1', required: true },
+    ),
+  ).toEqual([])
+})
+
+test('what A2A requires may be left out of a card, or be empty', () => {
+  expect(card({ description: '', version: '', skills: [], defaultInputModes: [] })).toEqual([])
+  expect(card({ skills: [{ id: 's', name: '', description: '', tags: [] }] })).toEqual([])
+})
+
 test('a card keeps members that this server does not read', () => {
   const card = { description: 'Drafts letters', skills: [{ id: 'draft' }], securitySchemes: {} }
   expect(schema.putQueue.parse({ name: 'legal', card }).card).toEqual(card)

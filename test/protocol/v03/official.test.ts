@@ -7,9 +7,9 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import type { z } from 'zod'
 import { agentCard, extendedCard } from '../../../src/protocol/card.ts'
+import { toV03Card } from '../../../src/protocol/card-forms.ts'
 import { createV1Methods } from '../../../src/protocol/v1/methods.ts'
 import * as v1 from '../../../src/protocol/v1/translate.ts'
-import { fromCard } from '../../../src/protocol/v03/card.ts'
 import { v03Error } from '../../../src/protocol/v03/errors.ts'
 import { createV03Methods } from '../../../src/protocol/v03/methods.ts'
 import { NESTED, PARAMS } from '../../../src/protocol/v03/schema.ts'
@@ -32,7 +32,7 @@ test.runIf(OFFICIAL)('the fixture holds the definitions of the schema', () => {
   expect(definitions).toEqual(readSchema(readFileSync(OFFICIAL ?? '', 'utf8')))
 })
 
-const rows = createV1Methods({ publicUrl: () => 'http://x', versions: ['1.0', '0.3'] })
+const rows = createV1Methods({ publicUrl: () => 'http://x' })
 const table = createV03Methods(rows)
 
 interface Request {
@@ -117,7 +117,7 @@ const card = agentCard(
     iconUrl: 'http://i',
     capabilities: { extendedAgentCard: true },
   }),
-  { publicUrl: 'http://localhost:4100', versions: ['1.0', '0.3'] },
+  'http://localhost:4100',
 )
 const pushed = {
   id: 'c',
@@ -141,11 +141,11 @@ test.each<[string, string, unknown]>([
   ],
   ['a push config', 'TaskPushNotificationConfig', fromPushConfig(pushed, 't-7')],
   ['a bare push config', 'TaskPushNotificationConfig', fromPushConfig({ url: 'https://h' }, 't')],
-  ['a card', 'AgentCard', fromCard(card)],
+  ['a card', 'AgentCard', toV03Card(card)],
   [
     'an extended card',
     'AgentCard',
-    fromCard(
+    toV03Card(
       extendedCard(
         queue({ capabilities: { extendedAgentCard: true }, extended: { name: 'More' } }),
         card,

@@ -16,7 +16,7 @@ const withConfigs = (...given: PushConfig[]) => {
   const of = ({ taskId }: { taskId?: string | undefined }): void => {
     if (taskId !== TASK) throw new Refusal('not_found')
   }
-  const v1 = createV1Methods({ publicUrl: () => 'http://x', versions: ['1.0', '0.3'] })
+  const v1 = createV1Methods({ publicUrl: () => 'http://x' })
   const rows = {
     ...v1,
     CreateTaskPushNotificationConfig: {

@@ -11,7 +11,6 @@ import { event, queue, said, view } from './build.ts'
 
 const table = createV1Methods({
   publicUrl: () => 'http://localhost:4100',
-  versions: ['1.0'],
   maxWaitMs: 20,
 })
 
@@ -49,6 +48,7 @@ const call = ({ client, watch, caller, lastEventId, signal }: World = {}): Queue
   idempotencyKey: null,
   requestId: 'r-1',
   queue: queue(),
+  extensions: new Set(),
 })
 
 const run = async (method: keyof typeof table, params: unknown, ctx: QueueCall) => {

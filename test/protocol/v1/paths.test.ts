@@ -8,7 +8,7 @@ import { createV1Methods } from '../../../src/protocol/v1/methods.ts'
 import { V1_PATHS } from '../../../src/protocol/v1/paths.ts'
 
 const paths = compilePaths(V1_PATHS)
-const table = createV1Methods({ publicUrl: () => 'http://x', versions: ['1.0'] })
+const table = createV1Methods({ publicUrl: () => 'http://x' })
 
 const query = (text: string): Query => {
   const found = new Map<string, string[]>()
