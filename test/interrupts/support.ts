@@ -124,12 +124,21 @@ export interface Question {
 
 /** The services of a node, as those who use them would: an agent per caller, and an operator. */
 export const direct = ({ services: { agent, operator } }: Pick<App, 'services'>) => ({
-  send: async (queue: string): Promise<string> =>
-    (await operator.send({ queue, message: words('ROLE_USER', 'work') })).todo.id,
+  /** In a conversation, where one is named. */
+  send: async (queue: string, contextId?: string): Promise<string> => {
+    const message = { ...words('ROLE_USER', 'work'), ...(contextId && { contextId }) }
+    return (await operator.send({ queue, message })).todo.id
+  },
   /** Null where nothing is claimable. */
   claim: async (caller: Caller, queue: string): Promise<(Held & { view: TodoView }) | null> => {
     const [taken] = await agent.claim({ queues: [queue], limit: 1, waitMs: 0 }, caller, never)
     return taken ? { id: taken.view.todo.id, fence: taken.view.todo.fence, view: taken.view } : null
+  },
+  /** Makes children of it in this queue; their ids. */
+  fork: async ({ id, fence }: Held, caller: Caller, queue: string, count: number) => {
+    const child = { queue, message: words('ROLE_USER', 'a part of it') }
+    const children = Array.from({ length: count }, () => child)
+    return (await agent.fork({ id, fence, children }, caller)).map((made) => made.id)
   },
   ask: ({ id, fence }: Held, caller: Caller, { state = 'input-required', hold = true }: Question) =>
     agent.interrupt({ id, fence, state, hold, message: words('ROLE_AGENT', 'May I?') }, caller),
