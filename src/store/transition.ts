@@ -104,10 +104,21 @@ const toMoved = (row: MovedRow): Moved => ({
   answerWaits: row.answer_waits ?? false,
 })
 
+/**
+ * Lines in which somebody was put behind the front. It may have left in the very same statement,
+ * which saw no heir in a todo that came only then.
+ */
+const linesBehind = (verb: Verb, moved: readonly Moved[]): Set<string> => {
+  if (rule(verb).to === 'same') return new Set()
+  const behind = moved.filter(({ todo }) => todo.state === 'pending' && !todo.front)
+  return new Set(behind.flatMap(({ todo }) => todo.line ?? []))
+}
+
 /** Who should look again after these moves. */
 const ringsOf = (verb: Verb, moved: readonly Moved[]): Ring[] => {
   if (moved.length === 0 || !rule(verb).event) return []
   const rings: Ring[] = [{ topic: 'feed', count: moved.length }]
+  for (const line of linesBehind(verb, moved)) rings.push({ topic: `line:${line}`, count: 1 })
   for (const { todo, ready, heir, answerWaits } of moved) {
     rings.push({ topic: `todo:${todo.id}`, count: 1 })
     if (ready) rings.push({ topic: `queue:${todo.queue}`, count: 1 })

@@ -141,6 +141,22 @@ describe('a holder whose endpoint is revoked', () => {
     }
   })
 
+  test('loses the todo at work for good, at its cap: the question that goes back to the same line is not left to a sweep', async () => {
+    const here = await desk()
+    const other = await here.another()
+    await here.say('one')
+    const asking = await here.worker.claim()
+    await ask(here.worker, asking, 'May I?')
+    await here.say('two')
+    const working = await here.worker.claim()
+    await app.sql('update todos set attempt = max_attempts where id = $1', [working.id])
+    await revoke(here.id)
+    expect(await stateOf(working.id)).toBe('failed')
+    const todo = await other.claim()
+    expect(todo.id).toBe(asking.id)
+    await finish(other, todo)
+  })
+
   test('leaves a line that nobody else may work on: what it held is dead, and the line is handed on', async () => {
     for (const deferred of [false, true]) {
       for (const hold of [true, false]) {
