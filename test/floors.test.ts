@@ -130,7 +130,7 @@ const spelledBy = (pattern: RegExp): string[] =>
 test('rows are locked for work, and leases compared, in the claim primitive only', () => {
   expect(spelledBy(/for update/i)).toEqual(['store/lease.ts'])
   expect(spelledBy(/lease_free\(/)).toEqual(['store/lease.ts'])
-  expect(spelledBy(/lease_until\(/)).toEqual(['store/assignments.ts'])
+  expect(spelledBy(/lease_until\(/)).toEqual(['store/assignments.ts', 'store/lease.ts'])
   expect(spelledBy(/lease_expires_at\s*[<>]/)).toEqual(['store/lease.ts'])
 })
 

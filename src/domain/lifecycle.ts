@@ -460,6 +460,13 @@ export const rule = (verb: Verb): Rule => VERBS[verb]
 export const isTransition = (verb: EventVerb): boolean =>
   verb === 'send' || rule(verb).to !== 'same'
 
+/** Whether this verb says that the work moved, and so stamps `progress_at`. */
+export const stampsProgress = (verb: EventVerb): boolean => {
+  if (verb === 'send') return false
+  const { progress, attempt, lease } = rule(verb)
+  return progress === true || attempt === 'open' || lease === 'renew'
+}
+
 const statesIn = (phase: Phase): State[] => STATE_NAMES.filter((s) => STATES[s] === phase)
 
 /** States in which a holder may own the row and an attempt is open. */

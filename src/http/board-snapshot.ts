@@ -72,6 +72,7 @@ const fromView = ({ todo, messages, result }: TodoView) => {
     said: status?.role === 'ROLE_AGENT' ? cut(lineOf(status), SAID_LENGTH) : '',
     error: todo.state === 'failed' ? failureOf(result) : null,
     retryAt: fromTimeOrNull(todo.nextRetryAt),
+    progressAt: fromTimeOrNull(todo.progressAt),
     at: fromTime(todo.statusAt),
   }
 }

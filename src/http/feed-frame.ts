@@ -4,7 +4,7 @@
  * at `position` and the ready at `position + 1` are both exact cursors: who resumes after the
  * first still gets the second, and neither twice.
  */
-import { isTransition, phaseOf } from '../domain/lifecycle.ts'
+import { isTransition, phaseOf, stampsProgress } from '../domain/lifecycle.ts'
 import type { FeedEvent } from '../domain/todo.ts'
 import { fromEvent, fromTime } from '../protocol/todo.ts'
 import type { Gap, OpenFeed } from '../service/contract.ts'
@@ -19,6 +19,8 @@ const transition = (event: FeedEvent): Frame => ({
     phase: phaseOf({ state: event.to, nextRetryAt: event.retrying ? event.at : null }),
     // A failure that is left was one with a retry scheduled, and so was waiting.
     fromPhase: event.from && phaseOf({ state: event.from, nextRetryAt: event.at }),
+    // As this transition left it. Later progress is no transition: a list of todos tells it.
+    progressAt: stampsProgress(event.verb) ? fromTime(event.at) : null,
   },
 })
 

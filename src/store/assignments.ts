@@ -8,6 +8,7 @@ import {
   type Rule,
   rule,
   type State,
+  stampsProgress,
   type Verb,
 } from '../domain/lifecycle.ts'
 
@@ -31,7 +32,7 @@ const TAKES_MESSAGE = ['message', 'resume', 'answer', 'defer'] as const
 
 /** Each column that a verb may change, over the locked row `p`; what is absent stays. */
 export const assignments = (verb: Verb): Record<string, string> => {
-  const { lease, attempt, to, refund, progress, event, ready } = rule(verb)
+  const { lease, attempt, to, refund, event, ready } = rule(verb)
   const moves = to !== 'same'
   const parks = verb === 'interrupt'
   const counts = (TAKES_MESSAGE as readonly Verb[]).includes(verb)
@@ -80,7 +81,7 @@ export const assignments = (verb: Verb): Record<string, string> => {
     ...((verb === 'heartbeat' || verb === 'hold' || attempt === 'open') && {
       last_heartbeat_at: 'p.at',
     }),
-    ...((progress || attempt === 'open' || lease === 'renew') && { progress_at: 'p.at' }),
+    ...(stampsProgress(verb) && { progress_at: 'p.at' }),
     ...(attempt === 'open' && { started_at: 'p.at' }),
     ...(lease === 'renew' && { started_at: 't.started_at + (p.at - t.interrupted_at)' }),
     ...(event && { seq: 't.seq + 1' }),

@@ -68,7 +68,8 @@ const CARRIES_MESSAGE: readonly Verb[] = [
 
 /** It comes after the deadline of a request for authorisation: it may be the credential all the same. */
 const LATE_SECRET = `coalesce((select e.verb = 'interrupt' and e.to_state = 'auth-required'
-    from events e where e.todo_id = m.id and e.verb in ('interrupt', 'resume', 'answer')
+    from events e where e.todo_id = m.id
+      and e.verb in ('interrupt', 'resume', 'answer', 'resumeLater', 'answerLater')
     order by e.seq desc limit 1), false)`
 
 export const saying = (verb: Verb): string => {

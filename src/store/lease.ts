@@ -88,8 +88,14 @@ export const LIVE = 'e.revoked_at is null and (e.expires_at is null or e.expires
 /** Nobody holds the row, or its holder's lease has lapsed. */
 export const FREE = 'lease_free(t.owner, t.lease_expires_at)'
 
+/**
+ * The end of a lease of no length: what lapsed by then has lapsed. A bound for the indexes, which
+ * cannot be probed by lease_free; it stands beside it, never for it.
+ */
+const BY_NOW = 'lease_until(0)'
+
 const CONDITIONS: Readonly<Record<Condition, string>> = {
-  claimable: `${UNCLAIMED_OR_LEASED} and ${FREE_AT} <= now()
+  claimable: `${UNCLAIMED_OR_LEASED} and ${FREE_AT} <= ${BY_NOW}
     and ${FREE}
     and (t.state <> 'claimed' or t.attempt < t.max_attempts)`,
   // The holder, with the fence of its claim, while its lease runs: it may write.
@@ -117,8 +123,7 @@ const CONDITIONS: Readonly<Record<Condition, string>> = {
   answeredLater: `t.answered_at is not null and ${LINE_FREE} and not exists (select from todos w
       where w.line = t.line and not w.front and w.answered_at < t.answered_at)`,
   unfinished: 't.finished_at is null',
-  // Spelled with the column as well, so that it is a probe of todos_lease.
-  leaseLapsed: `${FREE} and t.lease_expires_at <= now()`,
+  leaseLapsed: `${FREE} and t.lease_expires_at <= ${BY_NOW}`, // todos_lease
   // Past its own deadline and, if a live holder asked for longer, past that too (ADR-0046).
   // The first line bounds the probe by the shortest wait anyone has; the second is the row's own:
   // its endpoint's, else its queue's (zero or less: unbounded), else the instance's.

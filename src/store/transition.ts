@@ -124,11 +124,22 @@ const toMoved = (row: MovedRow): Moved => ({
 const gaveRoom = ({ todo, from, formerOwner }: Moved): boolean =>
   HELD_STATES.includes(from) && (!HELD_STATES.includes(todo.state) || todo.owner !== formerOwner)
 
+/**
+ * Lines in which somebody was put behind the front. It may have left in the very same statement,
+ * which saw no heir in a todo that came only then.
+ */
+const linesBehind = (verb: Verb, moved: readonly Moved[]): Set<string> => {
+  if (rule(verb).to === 'same') return new Set()
+  const behind = moved.filter(({ todo }) => todo.state === 'pending' && !todo.front)
+  return new Set(behind.flatMap(({ todo }) => todo.line ?? []))
+}
+
 /** Who should look again after these moves. */
 const ringsOf = (verb: Verb, moved: readonly Moved[]): Ring[] => {
   if (moved.length === 0 || !rule(verb).event) return []
   const counts = new Map([['feed', moved.length]])
   const ring = (topic: string): void => void counts.set(topic, (counts.get(topic) ?? 0) + 1)
+  for (const line of linesBehind(verb, moved)) ring(`line:${line}`)
   for (const one of moved) {
     const { todo, ready, heir, answerWaits } = one
     ring(`todo:${todo.id}`)

@@ -242,6 +242,7 @@ test('the snapshot has a lane for each phase, with cards of what a line needs', 
     said: 'For how many?',
     error: null,
     retryAt: null,
+    progressAt: null,
     at: '2026-01-02T03:04:05.006Z',
   })
 })

@@ -7,7 +7,10 @@
 import { createLanes } from './lanes.js'
 import { follow } from './stream.js'
 
-/** At most this often where a card is unknown, and this often where anything has happened. */
+/**
+ * At most this often where a card is unknown or may have fallen silent, and this often where
+ * anything has happened.
+ */
 const SOON_MS = 5000
 const LATER_MS = 60_000
 
@@ -147,7 +150,8 @@ setInterval(() => {
   lanes.tell()
   const age = performance.now() - takenAt
   if (at('light').dataset.state !== 'live') return
-  if ((incomplete && age > SOON_MS) || (changed && age > LATER_MS)) {
+  const soon = (incomplete || lanes.unsure()) && age > SOON_MS
+  if (soon || (changed && age > LATER_MS)) {
     takenAt = performance.now()
     inTurn(() => takeSnapshot(watching.signal)).catch(() => undefined)
   }

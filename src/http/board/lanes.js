@@ -23,6 +23,22 @@ const span = (seconds) => {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`
 }
 
+/** As in the command line: up to here nothing is said of it. */
+const IDLE_MS = 30_000
+
+/**
+ * How long a holder has shown no progress, in ms; 0 where that is nothing to speak of. Progress
+ * makes no event, so only a list that was read after the silence had begun can tell of it:
+ * `unsure` is a card that may be silent since the last one.
+ */
+export const idleOf = ({ phase, progressAt, readMs }, nowMs) => {
+  if (phase !== 'held' || !progressAt) return { ms: 0, unsure: false }
+  const since = Date.parse(progressAt)
+  const silent = nowMs - since > IDLE_MS
+  const known = readMs - since > IDLE_MS
+  return { ms: silent && known ? nowMs - since : 0, unsure: silent && nowMs - readMs > IDLE_MS }
+}
+
 const clock = (time) => new Date(time).toLocaleTimeString()
 
 /** The line under a card's title: what was asked or said last, or what went wrong. */
@@ -55,7 +71,11 @@ const draw = (element, card) => {
   const age = make('time', 'age')
   age.dateTime = card.at
   age.title = new Date(card.at).toLocaleString()
-  footer.replaceChildren(...meta(card).map((text) => make('span', '', text)), age)
+  footer.replaceChildren(
+    ...meta(card).map((text) => make('span', '', text)),
+    make('span', 'idle'),
+    age,
+  )
 }
 
 const createElement = () => {
@@ -121,9 +141,12 @@ export const createLanes = (sections, now) => {
 
   /** The ages, in place. */
   const tell = () => {
-    for (const { element } of known.values()) {
+    for (const { element, card } of known.values()) {
       const age = element.querySelector('time')
-      if (age) age.textContent = span((now() - Date.parse(age.dateTime)) / 1000)
+      if (!age) continue
+      age.textContent = span((now() - Date.parse(age.dateTime)) / 1000)
+      const { ms } = idleOf(card, now())
+      element.querySelector('.idle').textContent = ms > 0 ? `idle ${span(ms / 1000)}` : ''
     }
   }
 
@@ -136,6 +159,8 @@ export const createLanes = (sections, now) => {
 
   return {
     tell,
+    /** Somebody may have fallen silent; a list would tell. */
+    unsure: () => [...known.values()].some(({ card }) => idleOf(card, now()).unsure),
     total: (phase) => lanes.get(phase).total,
 
     /** Everything anew, from a snapshot: `{ [phase]: { total, todos } }`. */
@@ -145,7 +170,7 @@ export const createLanes = (sections, now) => {
         lane.total = snapshot[phase].total
         for (const card of snapshot[phase].todos) {
           ids.add(card.id)
-          put(card)
+          put({ ...card, readMs: now() })
         }
       }
       for (const id of known.keys()) if (!ids.has(id)) known.delete(id)
@@ -175,6 +200,8 @@ export const createLanes = (sections, now) => {
         error: error ?? null,
         retryAt: retryAt ?? null,
         at: event.at,
+        progressAt: event.progressAt,
+        readMs: Date.parse(event.at),
       })
       schedule()
       return title !== ''
