@@ -28,6 +28,7 @@ import { createDeliver } from './service/deliver.ts'
 import { createDirectory, type Directory } from './service/directory.ts'
 import { createFamily } from './service/family.ts'
 import { createGauges } from './service/gauges.ts'
+import { createKeys } from './service/idempotency.ts'
 import { createIntake } from './service/intake.ts'
 import { createLine } from './service/line.ts'
 import { createLines } from './service/lines.ts'
@@ -39,16 +40,24 @@ import { createSweep, type Sweep } from './service/sweep.ts'
 import { createWatch } from './service/watch.ts'
 import { type Database, openDatabase } from './store/database.ts'
 import { createWake } from './store/wake.ts'
+import { silentBus, type WakeBus } from './store/wake-bus.ts'
+import { natsBus } from './store/wake-nats.ts'
+import { postgresBus } from './store/wake-postgres.ts'
 
 export interface SwitchboardOptions {
   config: Config
   /** The database to use; the config's may be null, for an embedded one. */
   databaseUrl: string
+  /** The same database past a pooler; what `pooled` says is about `databaseUrl`. */
+  directUrl?: string | null
+  /** A pooler that lends a connection for each transaction stands before `databaseUrl`. */
+  pooled?: boolean
   log?: Log
   /** How often what wakes and commits announce is looked at unasked. For tests that lose wakes. */
   pollMs?: number
   reapMs?: number
   comeDueMs?: number
+  tidyMs?: number
   placeMs?: number
   poolSize?: number
   /** How long a call may wait for a database connection, in ms. */
@@ -89,6 +98,7 @@ const POLL_MS = 5000
 const REAP_MS = 30_000
 const COME_DUE_MS = 1000
 const PLACE_MS = 1000
+const TIDY_MS = 60_000
 const BOARD_CODE_MS = 10 * 60_000
 const DRAIN_MS = 13_000
 const SSE_RETRY_MS = 2000
@@ -116,10 +126,24 @@ const sseRetryMs = async (directory: Directory): Promise<number> => {
   return value !== undefined && /^\d{1,7}$/.test(value) ? Number(value) : SSE_RETRY_MS
 }
 
+/** How wakes travel: over NATS where there is one, else over a connection that can LISTEN. */
+const busOf = (options: SwitchboardOptions, log: Log): WakeBus => {
+  const { config, databaseUrl, directUrl = null, pooled = false, answerMs } = options
+  const bounded = answerMs === undefined ? {} : { answerMs }
+  if (config.natsUrl !== null) return natsBus({ url: config.natsUrl, ...bounded })
+  if (!pooled || directUrl !== null) {
+    return postgresBus({ connectionString: directUrl ?? databaseUrl, ...bounded })
+  }
+  log.warn(
+    'a pooler stands before the database, and nothing is heard through it: other nodes are found out about by polling. Set DATABASE_DIRECT_URL or SWITCHBOARD_NATS_URL',
+  )
+  return silentBus
+}
+
 /** Everything below HTTP. */
 const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => {
   const { databaseUrl: connectionString, poolSize, acquireMs, statementMs, lockMs } = options
-  const { keepAliveMs, answerMs } = options
+  const { keepAliveMs, pooled } = options
   const pollMs = options.pollMs ?? POLL_MS
   const database: Database = openDatabase({
     connectionString,
@@ -127,13 +151,13 @@ const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => 
     ...(acquireMs !== undefined && { acquireMs }),
     ...(statementMs !== undefined && { statementMs }),
     ...(lockMs !== undefined && { lockMs }),
+    ...(pooled !== undefined && { pooled }),
   })
   const wake = createWake({
-    connectionString,
+    bus: busOf(options, log),
     log,
     onReconnect: () => metrics.listenerReconnects.inc(),
     ...(keepAliveMs !== undefined && { keepAliveMs }),
-    ...(answerMs !== undefined && { answerMs }),
   })
   database.onRing(wake.ring)
   const directory = createDirectory({ database, wake })
@@ -141,12 +165,13 @@ const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => 
   const watch = createWatch({ database, wake, pollMs })
   const lines = createLines({ database, wake, metrics, log })
   const deliver = createDeliver({ database, lines, metrics })
-  const intake = createIntake({ database, deliver, lines, rate: createRate(), metrics })
+  const keys = createKeys({ directory })
+  const intake = createIntake({ database, deliver, lines, rate: createRate(), keys, metrics })
   const family = createFamily({ database, directory, wake, metrics, log })
   const batches = createBatches({ database, log })
   const revocation = createRevocation({ database, batches, metrics })
   const services: Services = {
-    client: createClientService({ database, directory, deliver, intake, metrics }),
+    client: createClientService({ database, directory, deliver, intake, keys, metrics }),
     agent: createAgentService({ database, directory, line, wake, family, metrics, pollMs }),
     operator: createOperatorService({
       database,
@@ -178,6 +203,7 @@ const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => 
     reapMs: options.reapMs ?? REAP_MS,
     comeDueMs: options.comeDueMs ?? COME_DUE_MS,
     placeMs: options.placeMs ?? PLACE_MS,
+    tidyMs: options.tidyMs ?? TIDY_MS,
   })
   const supervisor = createSupervisor(workers, { log, metrics })
   return { database, wake, directory, line, lines, family, watch, services, sweep, supervisor }

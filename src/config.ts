@@ -9,6 +9,10 @@ import { z } from 'zod'
 export interface Config {
   /** Null: an embedded PostgreSQL in `dataDir`. */
   databaseUrl: string | null
+  /** The same database past a pooler, for what a lent connection cannot do. */
+  directUrl: string | null
+  /** Null: wakes go over the database. */
+  natsUrl: string | null
   dataDir: string
   host: string
   /** 0: any free one. */
@@ -68,6 +72,18 @@ const databaseUrlProblem = (url: string): string | null => {
     : 'cannot be read as a URL'
 }
 
+const natsUrlProblem = (text: string): string | null => {
+  const url = URL.canParse(text) ? new URL(text) : null
+  if (!url || !/^(nats|tls):$/.test(url.protocol)) return 'must be a URL with nats:// or tls://'
+  if (url.host === '' || url.search || url.hash)
+    return "must name a host, and hold no '?' and no '#'"
+  if (!decodes(url.username) || !decodes(url.password))
+    return "has a raw '%' in its user or password"
+  return /^(\/[\w-]+)*\/?$/.test(url.pathname)
+    ? null
+    : 'has a path with other than letters, digits, _ and -'
+}
+
 const publicUrlProblem = (text: string): string | null => {
   const url = URL.canParse(text) ? new URL(text) : null
   if (!url || !/^https?:$/.test(url.protocol)) return 'must be a URL with http:// or https://'
@@ -92,6 +108,8 @@ const LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as
 
 const VARIABLES = z.object({
   DATABASE_URL: sound(databaseUrlProblem).nullable().default(null),
+  DATABASE_DIRECT_URL: sound(databaseUrlProblem).nullable().default(null),
+  SWITCHBOARD_NATS_URL: sound(natsUrlProblem).nullable().default(null),
   SWITCHBOARD_DATA_DIR: z.string().default('./.switchboard'),
   HOST: sound((text) =>
     /^[\w.:-]+$/.test(text) ? null : 'must be a host name or an IP address alone',
@@ -107,7 +125,6 @@ const VARIABLES = z.object({
 
 /** Reserved for later, or read by the command line. */
 const TOLERATED = [
-  'SWITCHBOARD_NATS_URL',
   'SWITCHBOARD_WEBHOOK_ALLOW_HTTP',
   'SWITCHBOARD_WEBHOOK_ALLOW_CIDRS',
   'SWITCHBOARD_URL',
@@ -135,6 +152,8 @@ export const readConfig = (env: NodeJS.ProcessEnv): Readonly<Config> => {
   const { data } = read
   return Object.freeze({
     databaseUrl: data.DATABASE_URL,
+    directUrl: data.DATABASE_DIRECT_URL,
+    natsUrl: data.SWITCHBOARD_NATS_URL,
     dataDir: path.resolve(data.SWITCHBOARD_DATA_DIR),
     host: data.HOST,
     port: Number(data.PORT),

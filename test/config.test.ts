@@ -17,6 +17,8 @@ describe('what is read', () => {
   test('an empty environment gives the defaults', () => {
     expect(readConfig({})).toEqual({
       databaseUrl: null,
+      directUrl: null,
+      natsUrl: null,
       dataDir: path.resolve('.switchboard'),
       host: '127.0.0.1',
       port: 4100,
@@ -30,6 +32,8 @@ describe('what is read', () => {
   test('every variable arrives in its member', () => {
     const env = {
       DATABASE_URL: 'postgres://u:p@db.example:5432/work',
+      DATABASE_DIRECT_URL: 'postgres://u:p@direct.example:5432/work',
+      SWITCHBOARD_NATS_URL: 'nats://u:p@nats.example:4222/prod',
       SWITCHBOARD_DATA_DIR: '/var/lib/switchboard',
       HOST: '::',
       PORT: '0',
@@ -40,6 +44,8 @@ describe('what is read', () => {
     }
     expect(readConfig(env)).toEqual({
       databaseUrl: 'postgres://u:p@db.example:5432/work',
+      directUrl: 'postgres://u:p@direct.example:5432/work',
+      natsUrl: 'nats://u:p@nats.example:4222/prod',
       dataDir: '/var/lib/switchboard',
       host: '::',
       port: 0,
@@ -108,6 +114,22 @@ describe('what is refused', () => {
     expect(problemsOf({ SWITCHBOARD_PUBLIC_URL: url })).toHaveLength(1)
   })
 
+  test.each([
+    'x',
+    'http://h:4222',
+    'nats://',
+    'nats://h/a b',
+    'nats://h/a.b',
+    'nats://h/*',
+    'nats://h?x=1',
+    'nats://h#x',
+    'nats://u:%zz@h',
+  ])('SWITCHBOARD_NATS_URL=%s', (url) => {
+    const [problem, ...more] = problemsOf({ SWITCHBOARD_NATS_URL: url })
+    expect(problem).toMatch(/^SWITCHBOARD_NATS_URL /)
+    expect(more).toEqual([])
+  })
+
   test('a variable with a typing error in its name is not passed over in silence', () => {
     expect(problemsOf({ SWITCHBOARD_ADMIN_TOKN: 'sixteen-letters!' })[0]).toContain(
       'SWITCHBOARD_ADMIN_TOKEN',
@@ -116,8 +138,6 @@ describe('what is refused', () => {
 
   test('variables kept for later and those of the command line are let pass', () => {
     const later = {
-      DATABASE_DIRECT_URL: 'x',
-      SWITCHBOARD_NATS_URL: 'x',
       SWITCHBOARD_WEBHOOK_ALLOW_HTTP: 'x',
       SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: 'x',
       SWITCHBOARD_URL: 'x',

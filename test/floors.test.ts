@@ -109,6 +109,7 @@ test('each library has its home', () => {
     helmet: /^http\//,
     'eventsource-parser': /^(agent-kit|cli)\//,
     'prom-client': /^base\/metrics\.ts$/,
+    '@nats-io/transport-node': /^store\/wake-nats\.ts$/,
     pino: /^base\/log\.ts$/,
     commander: /^cli\//,
     'ajv/dist/2020.js': /^service\/answer-schema\.ts$/,

@@ -188,6 +188,16 @@ export const VERBS = {
     progress: true,
     event: true,
   },
+  /** The same by an operator: whoever holds the parent, if anybody does. */
+  adopt: {
+    by: 'operator',
+    from: unfinished,
+    when: ['unfinished'],
+    to: 'same',
+    lease: 'keep',
+    attempt: 'keep',
+    event: true,
+  },
   /** The parent waits for its children without a holder; claimable once the condition holds. */
   join: {
     by: 'agent',

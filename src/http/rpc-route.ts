@@ -11,12 +11,13 @@ import type { Rpc, RpcAnswer, RpcCall } from '../rpc/server.ts'
 import { type Auth, challengeFor } from './auth.ts'
 import { type BodyOptions, readText } from './body.ts'
 import { type Attention, attentionOf } from './hang-up.ts'
+import { idempotencyKeyOf } from './idempotency-key.ts'
 import { requestIdOf } from './request-id.ts'
 import { watchRight } from './right.ts'
 import { type StreamOptions, type StreamOutcome, writeStream } from './sse.ts'
 
 /** What a call is made of, once its caller is known. */
-type CallFacts = Pick<Call, 'caller' | 'signal' | 'lastEventId' | 'requestId'>
+type CallFacts = Pick<Call, 'caller' | 'signal' | 'lastEventId' | 'idempotencyKey' | 'requestId'>
 
 export interface RpcRouteParts<C extends Call> {
   rpc: Rpc<C>
@@ -88,7 +89,8 @@ export const rpcRoute = <C extends Call>(parts: RpcRouteParts<C>): RequestHandle
       // Another node, or this one after its restart, serves what has not begun.
       if (stopping?.aborted) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
       const text = await readText(req, body)
-      const facts = { caller, signal, lastEventId: lastEventId(req), requestId }
+      const idempotencyKey = idempotencyKeyOf(req)
+      const facts = { caller, signal, lastEventId: lastEventId(req), idempotencyKey, requestId }
       return [await rpc.answer({ text, requestId, ...open(req, facts) }), caller]
     } catch (error) {
       return [rpc.refuse(error, requestId)]

@@ -29,6 +29,8 @@ export interface Call {
   signal: AbortSignal
   /** The request's `Last-Event-ID`, unread; null when there was none. */
   lastEventId: string | null
+  /** The request's `Idempotency-Key`, unread; null when there was none. */
+  idempotencyKey: string | null
   /** Names this request in the log and in the answer to a fault. */
   requestId: string
 }

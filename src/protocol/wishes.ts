@@ -11,6 +11,7 @@ import {
   type Timeouts,
 } from '../domain/policy.ts'
 import type { JsonObject } from '../domain/todo.ts'
+import { IDEMPOTENCY_MEMBER } from '../service/contract.ts'
 import { seconds } from './field.ts'
 import { name } from './part.ts'
 
@@ -41,6 +42,27 @@ export const readEffects = (metadata: JsonObject | undefined): string[] | undefi
   const read = effects.safeParse(wished)
   if (read.success) return read.data
   throw invalid(`metadata.${EFFECTS}`, 'must be a list of names')
+}
+
+const IDEMPOTENCY_HEADER = 'Idempotency-Key'
+
+/** 1 to 255 printable characters of ASCII. */
+const isKey = (value: unknown): value is string =>
+  typeof value === 'string' && /^[ -~]{1,255}$/.test(value)
+
+/** By the header or by the metadata; by both only if they agree. Refuses: invalid. */
+export const readIdempotencyKey = (
+  header: string | null,
+  metadata: JsonObject | undefined,
+): string | undefined => {
+  const wished = metadata?.[IDEMPOTENCY_MEMBER]
+  const rule = 'must be 1 to 255 printable ASCII characters'
+  if (header !== null && !isKey(header)) throw invalid(IDEMPOTENCY_HEADER, rule)
+  if (wished === undefined) return header ?? undefined
+  const field = `metadata.${IDEMPOTENCY_MEMBER}`
+  if (!isKey(wished)) throw invalid(field, rule)
+  if (header === null || header === wished) return wished
+  throw invalid(field, `must be the same as the header ${IDEMPOTENCY_HEADER}`)
 }
 
 const limit = seconds().exactOptional()

@@ -12,6 +12,7 @@ import { cancelTodo } from './cancel.ts'
 import type { ClientService } from './contract.ts'
 import type { Deliver } from './deliver.ts'
 import type { Directory } from './directory.ts'
+import type { Keys } from './idempotency.ts'
 import type { Intake } from './intake.ts'
 
 export interface ClientParts {
@@ -19,6 +20,7 @@ export interface ClientParts {
   directory: Directory
   deliver: Deliver
   intake: Intake
+  keys: Keys
   metrics: Metrics
 }
 
@@ -30,7 +32,7 @@ const scopeFor = (caller: Caller, queue: string): Scope => {
 }
 
 export const createClientService = (parts: ClientParts): ClientService => {
-  const { database, directory, deliver, intake, metrics } = parts
+  const { database, directory, deliver, intake, keys, metrics } = parts
   return {
     send: async (send, caller) => {
       if (caller.kind === 'operator') throw new Refusal('forbidden')
@@ -40,7 +42,9 @@ export const createClientService = (parts: ClientParts): ClientService => {
         if (!may(caller, 'send', queue) && !may(caller, 'answer', queue)) {
           throw new Refusal('forbidden')
         }
-        return deliver(message.taskId, message, scopeFor(caller, queue), clientId)
+        const scope = scopeFor(caller, queue)
+        const key = await keys.of(send, null, clientId)
+        return deliver(message.taskId, message, scope, clientId, key)
       }
       const found = await directory.queue(queue)
       if (!found || !may(caller, 'send', queue)) throw new Refusal('forbidden')

@@ -29,6 +29,9 @@ export type { Queue, QueueCard }
 
 /* ---------------------------------------------------------------- clients */
 
+/** The member of a send's metadata that names it, where no header can: no part of what it says. */
+export const IDEMPOTENCY_MEMBER = 'urn:switchboard:idempotency-key'
+
 export interface Send {
   queue: string
   /** Of the todo to be made, by the server's own choice; else it draws one. */
@@ -44,21 +47,23 @@ export interface Send {
   busy?: BusyPolicy
   /** What the task may do, among what its sender may. */
   effects?: string[]
+  /** The sender's name for this send: under it, the same send again makes nothing new. */
+  idempotencyKey?: string
 }
 
 export interface Sent {
   view: TodoView
   /** Wait for a settled state written after this event; 0 if the todo was settled at once. */
   after: number
-  /** What became of a message to a live todo; absent for a new one. */
+  /** What became of a message to a live todo, or of a repeated send; absent for a new todo. */
   receipt?: Receipt
 }
 
 export interface ClientService {
   /**
    * Makes a todo, or hands a message to the live todo it names: an answer to its question, else
-   * into its inbox. Refuses: forbidden, not_found, finished, invalid (context mismatch), duplicate
-   * (there is a todo with the chosen id).
+   * into its inbox. Refuses: forbidden, not_found, finished, invalid (context mismatch),
+   * idempotency_conflict (the key was used for another send), duplicate (the id is taken).
    */
   send(send: Send, caller: Caller): Promise<Sent>
   get(id: string, scope: Scope, options?: { artifacts?: boolean }): Promise<TodoView>
@@ -182,11 +187,16 @@ interface Vend {
   concurrency?: number
 }
 
+/** Null is no limit any more. */
+interface Limits {
+  concurrency?: number | null
+}
+
 export interface OperatorService {
   putQueue(put: {
     name: string
     card?: Partial<QueueCard>
-    policy?: Partial<QueuePolicy>
+    policy?: Partial<Omit<QueuePolicy, 'concurrency'>> & Limits
   }): Promise<Queue>
   listQueues(): Promise<Queue[]>
   removeQueue(name: string): Promise<void>
@@ -194,7 +204,10 @@ export interface OperatorService {
   listEndpoints(): Promise<Endpoint[]>
   revoke(id: string, cancelTasks: boolean): Promise<Endpoint>
   rotate(id: string): Promise<{ endpoint: Endpoint; token: string }>
-  updateEndpoint(id: string, change: Partial<Omit<Vend, 'expiresInSeconds'>>): Promise<Endpoint>
+  updateEndpoint(
+    id: string,
+    change: Partial<Omit<Vend, 'expiresInSeconds' | 'concurrency'>> & Limits,
+  ): Promise<Endpoint>
   /** Every known key with its value, or null where unset. */
   getSettings(): Promise<Record<string, string | null>>
   setSetting(key: string, value: string): Promise<void>

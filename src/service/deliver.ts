@@ -6,23 +6,29 @@
 
 import type { Metrics } from '../base/metrics.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
-import { phaseOf, settled, type Verb } from '../domain/lifecycle.ts'
+import { phaseOf, type Verb } from '../domain/lifecycle.ts'
 import { EVERYTHING, type Scope } from '../domain/scope.ts'
-import type { Message, Receipt, StoredMessage, Todo, TodoView } from '../domain/todo.ts'
+import type { Message, Receipt, Todo, TodoView } from '../domain/todo.ts'
 import type { Change } from '../store/change.ts'
 import type { Database, Session } from '../store/database.ts'
+import { addKey, readKey, type SendKey } from '../store/idempotency.ts'
 import { freeLine, tryTransition } from '../store/transition.ts'
 import { readAnswerSchema, readView } from '../store/views.ts'
 import { checkAnswer } from './answer-schema.ts'
 import type { Sent } from './contract.ts'
+import { repeated, replayed } from './idempotency.ts'
 import type { Lines } from './lines.ts'
 
-/** A message to a live todo, by an endpoint or (null) an operator, within what it may see. */
+/**
+ * A message to a live todo, by an endpoint or (null) an operator, within what it may see; under a
+ * key, once.
+ */
 export type Deliver = (
   id: string,
   message: Message,
   scope: Scope,
   senderId: string | null,
+  key?: SendKey | null,
 ) => Promise<Required<Sent>>
 
 /** Verbs that take a client's message, in the order they are tried, and what each makes of it. */
@@ -45,7 +51,7 @@ const TRIES = 10
 
 export const createDeliver =
   ({ database, lines, metrics }: DeliverParts): Deliver =>
-  async (id, sent, scope, senderId) => {
+  async (id, sent, scope, senderId, key = null) => {
     for (let tried = 1; ; tried += 1) {
       const view = await readView(database, id, scope)
       if (!view) throw new Refusal('not_found')
@@ -53,12 +59,20 @@ export const createDeliver =
       if (sent.contextId !== undefined && sent.contextId !== todo.contextId) {
         throw invalid('message.contextId', 'is not the context of this task')
       }
+      const before = key && (await readKey(database, key))
+      if (before) return replayed(database, key, before, scope)
       const known = view.messages.find(({ message }) => message.messageId === sent.messageId)
-      if (known) return repeated(view, known)
+      if (known) {
+        if (key) await addKey(database, key, { todoId: todo.id, seq: known.seq })
+        return repeated(view, known.seq)
+      }
       if (todo.finishedAt) throw finished(view)
 
       const question = await checkedAgainst(database, todo, sent)
-      const taken = await deliverTo(database, todo, sent, senderId, question)
+      const taken = await deliverTo(database, todo, sent, question, {
+        ...(senderId !== null && { endpoint: senderId }),
+        ...(key && { key }),
+      })
       if (taken) {
         if (taken.receipt.outcome === 'requeued') {
           metrics.attemptsEnded.inc({ queue: todo.queue, outcome: 'released' })
@@ -76,13 +90,6 @@ const finished = ({ todo: { id, state }, result }: TodoView): Refusal => {
   const error = state === 'failed' ? result?.error : null
   return new Refusal('finished', { id, state, ...(typeof error === 'string' && { error }) })
 }
-
-/** A repeated message waits for what its first sending waits for: a status later than itself. */
-const repeated = (view: TodoView, { seq, message, answers }: StoredMessage): Required<Sent> => ({
-  view,
-  after: settled(view.todo) && view.todo.statusSeq > seq ? 0 : seq,
-  receipt: { messageId: message.messageId, seq, outcome: 'repeated', answers },
-})
 
 /** The question this answer was checked against; undefined where none waits for one. */
 const checkedAgainst = async (
@@ -138,12 +145,12 @@ const deliverTo = async (
   database: Database,
   todo: Todo,
   sent: Message,
-  senderId: string | null,
   question: number | undefined,
+  sender: Pick<Change, 'endpoint' | 'key'>,
 ): Promise<{ todo: Todo; after: number; receipt: Receipt } | null> => {
   const change: Change = {
     message: { ...sent, taskId: todo.id, contextId: todo.contextId },
-    ...(senderId !== null && { endpoint: senderId }),
+    ...sender,
     ...(question !== undefined && { question }),
   }
   try {

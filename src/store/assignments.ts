@@ -59,6 +59,10 @@ export const assignments = (verb: Verb): Record<string, string> => {
       join_until: ':join_until',
       join_ids: ':children::uuid[]',
     }),
+    // Whoever still waits for the dead one waits for its retry.
+    ...(verb === 'adopt' && {
+      join_ids: 'array_replace(t.join_ids, :retry_of::uuid, :retry_by::uuid)',
+    }),
     ...(verb === 'joined' && {
       due_at: 'now()',
       join_until: 'null',

@@ -82,6 +82,9 @@ export const OUT_OF_TIME = `case
   when t.state = 'pending' and t.due_at + make_interval(secs => t.schedule_to_start_seconds) <= now()
     then 'schedule_to_start_timeout' end`
 
+/** An endpoint named `e` that is neither revoked nor expired. */
+export const LIVE = 'e.revoked_at is null and (e.expires_at is null or e.expires_at > now())'
+
 /** Nobody holds the row, or its holder's lease has lapsed. */
 export const FREE = 'lease_free(t.owner, t.lease_expires_at)'
 
@@ -167,8 +170,14 @@ const ORDER: Partial<Record<Verb, string>> = {
 
 const inOrder = (verb: Verb): string => (ORDER[verb] ? `order by ${ORDER[verb]}` : '')
 
-/** Up to `:limit` todos for which a server's verb is due, skipping those being worked on. */
-export const due = (verb: Verb): string => `where ${allows(verb)}
+/** Which todos, where the verb itself does not say it: a cascade's. Children stand in no line. */
+const AMONG: Partial<Record<Verb, string>> = { cancel: 't.parent_id = any(:parents::uuid[])' }
+
+const isDue = (verb: Verb): string =>
+  AMONG[verb] ? `${AMONG[verb]} and ${allows(verb)}` : allows(verb)
+
+/** Up to `:limit` todos for which a verb is due, skipping those being worked on. */
+export const due = (verb: Verb): string => `where ${isDue(verb)}
     and t.id <> all(coalesce(:except::uuid[], '{}'))
   ${inOrder(verb)} limit :limit::int for update of t skip locked`
 
@@ -201,7 +210,7 @@ export const STALLED_LINES = `select distinct w.line from todos w
   limit :limit::int`
 
 /** The ids of the same rows, without touching them. */
-export const dueIds = (verb: Verb): string => `select t.id from todos t where ${allows(verb)}
+export const dueIds = (verb: Verb): string => `select t.id from todos t where ${isDue(verb)}
     and t.id <> all(coalesce(:except::uuid[], '{}'))
   ${inOrder(verb)} limit :limit::int`
 
@@ -219,8 +228,7 @@ export const next = (limit: number): string => `
       where t.queue = wanted.queue and t.priority = level.priority and ${allows('claim')}
       order by ${FREE_AT}, t.id
       limit ${limit} for update of t skip locked) as t
-  where exists (select from endpoints e where e.id = :endpoint::uuid and e.revoked_at is null
-    and (e.expires_at is null or e.expires_at > now()))
+  where exists (select from endpoints e where e.id = :endpoint::uuid and ${LIVE})
   limit ${limit}`
 
 /** Queues among `:queues` with something to claim, and how much of it, up to `:limit` each. */

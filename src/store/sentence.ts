@@ -16,6 +16,7 @@ import {
   TIMEOUTS,
   telling,
 } from './clauses.ts'
+import { claimingKey } from './idempotency.ts'
 import { LINE_FREE, READ_NOW } from './lease.ts'
 import { TODO_COLUMNS } from './todo-row.ts'
 
@@ -68,8 +69,11 @@ const agreement = (verb: Verb): string =>
     : `attempts_agree((select count(*) from closed),
   (select count(*) from moved where from_state in (${openStates})))`
 
-/** The whole sentence: `phrase` is what lease.ts picks by; `extra` is read from the moved rows. */
-export const sentence = (verb: Verb, phrase: string, extra = ''): string => {
+/**
+ * The whole sentence: `phrase` is what lease.ts picks by; `extra` is read from the moved rows; one
+ * that is `keyed` also claims the key of the send that it serves.
+ */
+export const sentence = (verb: Verb, phrase: string, extra = '', keyed = false): string => {
   const source = phrase.trimStart().startsWith('from') ? phrase : `from todos t ${phrase}`
   const clauses = [
     closing(verb),
@@ -79,6 +83,7 @@ export const sentence = (verb: Verb, phrase: string, extra = ''): string => {
     verb === 'artifact' ? making : '',
     keeping(verb),
     rule(verb).event ? telling(verb) : '',
+    keyed ? `,${claimingKey('moved')}` : '',
   ]
   return `
 with picked as (${picked(verb, source)}),

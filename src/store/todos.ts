@@ -2,7 +2,23 @@
 import { Refusal } from '../domain/errors.ts'
 import type { Timeouts } from '../domain/policy.ts'
 import type { EventDetail, JsonObject, Message, Todo } from '../domain/todo.ts'
-import { isUniqueViolation, type Session, statement } from './database.ts'
+import {
+  isUniqueViolation,
+  type Session,
+  type Statement,
+  statement,
+  type Values,
+} from './database.ts'
+import {
+  claimingKey,
+  KEY_ONCE,
+  type KnownKey,
+  type KnownRow,
+  keyParameters,
+  knownKey,
+  type SendKey,
+  toKnown,
+} from './idempotency.ts'
 import { TODO_COLUMNS, type TodoRow, toTodo } from './todo-row.ts'
 
 export interface NewTodo {
@@ -21,16 +37,26 @@ export interface NewTodo {
   line?: string
   /** Refused at intake: it is written down as ended. */
   rejected?: boolean
-  /** A child: of whom, how deep, and by when it has to end at the latest. */
-  parent?: { id: string; depth: number; closeAt: Date | null }
+  /** A child: of whom (null: nobody any more), how deep, and by when it has to end at the latest. */
+  parent?: { id: string | null; depth: number; closeAt: Date | null }
   effects?: readonly string[]
 }
 
-/** Selected from its queue, so that a queue removed a moment ago takes nothing. */
-const addStatement = statement<TodoRow>(
-  'todo_add',
-  `
-with spot as materialized (
+/** Columns of a row that tells of no key. */
+const NO_KEY = ', null::uuid as known_todo, null::int as known_seq, null::text as known_digest'
+/** Where the key is known, that is the one row. */
+const OR_KNOWN = `
+  and not exists (select from known)
+union all
+select ${TODO_COLUMNS('null_todo')}, k.known_todo, k.known_seq, k.known_digest
+from (select (null::todos).*) as null_todo cross join known k`
+
+/**
+ * Selected from its queue, so that a queue removed a moment ago takes nothing. With a key it makes
+ * nothing where the key is known, and tells of what it is known for.
+ */
+const addText = (keyed: boolean): string => `
+with ${keyed ? `${knownKey},` : ''}spot as materialized (
   select :line::uuid is null
     or (not exists (select from todos f where f.line = :line::uuid and f.front)
       and not exists (select from todos w where w.line = :line::uuid and not w.front
@@ -52,7 +78,7 @@ added as (
     cross join lateral (select coalesce(:rejected::boolean, false) as rejected) r
     cross join lateral (select least(now() + make_interval(secs => :schedule_to_close::int),
       :close_by::timestamptz) as close_at) l
-  where q.name = :queue
+  where q.name = :queue${keyed ? ' and not exists (select from known)' : ''}
   -- Two at once: the one that loses stands in line, when it is added again.
   on conflict (line) where front do nothing
   returning *),
@@ -66,38 +92,69 @@ told as (
   insert into events (todo_id, seq, queue, context_id, verb, to_state, attempt, fence, ready, detail, at)
   select a.id, 1, a.queue, a.context_id, 'send', a.state, 0, 0,
     case when a.due_at is not null then 'created' end, :detail::json, a.created_at
-  from added a)
-select ${TODO_COLUMNS('a')} from added a
+  from added a)${keyed ? `,${claimingKey('added')}` : ''}
+select ${TODO_COLUMNS('a')}${keyed ? NO_KEY : ''} from added a
 union all
-select ${TODO_COLUMNS('null_todo')} from (select (null::todos).*) as null_todo
-where not exists (select from added) and exists (select from queues q where q.name = :queue)`,
-)
+select ${TODO_COLUMNS('null_todo')}${keyed ? NO_KEY : ''} from (select (null::todos).*) as null_todo
+where not exists (select from added) and exists (select from queues q where q.name = :queue)${
+  keyed ? OR_KNOWN : ''
+}`
+
+const addStatement = statement<TodoRow>('todo_add', addText(false))
+const addOnceStatement = statement<TodoRow & KnownRow>('todo_add_once', addText(true))
 
 /** A newcomer that lost the race for the front is added again, behind the winner. */
 const TRIES = 5
+
+/** `other` reads a row that is no new todo; null asks for another try. */
+const add = async <Row extends TodoRow, Other>(
+  session: Session,
+  chosen: Statement<Row>,
+  values: Values,
+  other: (row: Row) => Other | null,
+): Promise<Todo | Other | null> => {
+  for (let tried = 1; ; tried += 1) {
+    const [row] = await session.run(chosen, values).catch((error: unknown) => {
+      if (isUniqueViolation(error, 'todos_pkey')) throw new Refusal('duplicate')
+      throw error
+    })
+    if (!row) return null
+    if (row.id !== null) return announced(session, toTodo(row))
+    const instead = other(row)
+    if (instead) return instead
+    if (tried >= TRIES) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
+  }
+}
+
+const announced = (session: Session, added: Todo): Todo => {
+  session.ring([
+    { topic: 'feed', count: 1 },
+    ...(added.dueAt ? [{ topic: `queue:${added.queue}`, count: 1 }] : []),
+  ])
+  return added
+}
 
 /**
  * A new pending todo: claimable at once, or in line behind its conversation's. Null where the
  * queue does not exist. Refuses: duplicate, where there is a todo with this id.
  */
-export const addTodo = async (session: Session, todo: NewTodo): Promise<Todo | null> => {
-  const values = valuesOf(todo)
-  for (let tried = 1; ; tried += 1) {
-    const [row] = await session.run(addStatement, values).catch((error: unknown) => {
-      if (isUniqueViolation(error, 'todos_pkey')) throw new Refusal('duplicate')
-      throw error
-    })
-    if (!row) return null
-    if (row.id !== null) {
-      const added = toTodo(row)
-      session.ring([
-        { topic: 'feed', count: 1 },
-        ...(added.dueAt ? [{ topic: `queue:${added.queue}`, count: 1 }] : []),
-      ])
-      return added
-    }
-    if (tried >= TRIES) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
+export const addTodo = (session: Session, todo: NewTodo): Promise<Todo | null> =>
+  add(session, addStatement, valuesOf(todo), (): null => null)
+
+/** As addTodo where the key is free, and claims it; else what it was claimed for. */
+export const addTodoOnce = async (
+  session: Session,
+  todo: NewTodo,
+  key: SendKey,
+): Promise<Todo | KnownKey | null> => {
+  const values = { ...valuesOf(todo), ...keyParameters(key) }
+  try {
+    return await add(session, addOnceStatement, values, toKnown)
+  } catch (error) {
+    if (!isUniqueViolation(error, KEY_ONCE)) throw error
   }
+  // Sent twice at the same moment: the other one is in, and known from now on.
+  return add(session, addOnceStatement, values, toKnown)
 }
 
 const valuesOf = (todo: NewTodo): Record<string, unknown> => ({

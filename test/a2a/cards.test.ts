@@ -46,6 +46,8 @@ test('a card names the public address, whatever the request says of its host', a
   const node = await startNode(app.databaseUrl, {
     config: {
       databaseUrl: app.databaseUrl,
+      directUrl: null,
+      natsUrl: null,
       dataDir: '/nonexistent',
       host: '127.0.0.1',
       port: 0,

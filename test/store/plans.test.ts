@@ -7,10 +7,17 @@ import { readClaimed } from '../../src/store/claim.ts'
 import type { Session, Statement, Values } from '../../src/store/database.ts'
 import { readDeadHolders } from '../../src/store/endpoints.ts'
 import { readEvents, readFeed } from '../../src/store/events.ts'
-import { readLiveChildren, readOrphans } from '../../src/store/families.ts'
+import { countLiveChildren, readCutShort } from '../../src/store/families.ts'
+import { expireKeys, readKey } from '../../src/store/idempotency.ts'
 import { listTodos } from '../../src/store/lists.ts'
-import { addTodo } from '../../src/store/todos.ts'
-import { transitionDue, transitionLine, tryTransition } from '../../src/store/transition.ts'
+import { readClaimers, readQueueRoom } from '../../src/store/room.ts'
+import { addTodo, addTodoOnce, type NewTodo } from '../../src/store/todos.ts'
+import {
+  readDue,
+  transitionDue,
+  transitionLine,
+  tryTransition,
+} from '../../src/store/transition.ts'
 import { readView } from '../../src/store/views.ts'
 import { withClient } from '../support/database.ts'
 import { openStore } from '../support/store.ts'
@@ -68,7 +75,9 @@ const plansOf = async (use: (session: Session) => Promise<unknown>): Promise<str
 const expectIndexed = (plans: string[], index: string): void => {
   for (const plan of plans) {
     expect(plan).toContain(index)
-    expect(plan).not.toMatch(/Seq Scan on (todos|events|messages|attempts|artifacts)/)
+    expect(plan).not.toMatch(
+      /Seq Scan on (todos|events|messages|attempts|artifacts|idempotency_keys)/,
+    )
     expect(plan).not.toMatch(/Sort Key: .*(due_at|priority)/)
   }
 }
@@ -133,6 +142,12 @@ beforeAll(async () => {
     select id, 'a', 2, false, false, '{}' from todos where state = 'done'`,
     [],
   )
+  await database.query(
+    `insert into idempotency_keys (endpoint_id, queue, source, key, digest, todo_id, seq, expires_at)
+    select ${owner}, 'q' || n % 10, 'key', 'k' || n, sha256('x'), gen_random_uuid(), 1,
+      now() + (n % 1000 - 10) * interval '1 minute' from generate_series(1, 100000) n`,
+    [],
+  )
   await database.query('analyze', [])
 }, 120_000)
 
@@ -181,20 +196,49 @@ test('settling a revoked endpoint reads the held and the interrupted todos, and 
   }
 })
 
+const newTodo: NewTodo = {
+  id: SOMEBODY,
+  queue: 'q1',
+  contextId: 'c',
+  clientId: null,
+  priority: 1,
+  maxAttempts: 5,
+  message: { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'x' }] },
+  detail: {},
+}
+
+test('a keyed send probes the keys by their key, and the janitor by their end', async () => {
+  const key = {
+    endpointId: SOMEBODY,
+    queue: 'q1',
+    source: 'key',
+    key: 'k1',
+    digest: 'ab'.repeat(32),
+    seconds: 60,
+  } as const
+  for (const use of [
+    (session: Session) => readKey(session, key),
+    (session: Session) => addTodoOnce(session, newTodo, key),
+    (session: Session) => tryTransition(session, 'message', SOMEBODY, { key }),
+  ]) {
+    expectIndexed(await plansOf(use), 'idempotency_key_once')
+  }
+  const expire = (session: Session) => expireKeys(session, 500)
+  expectIndexed(await plansOf(expire), 'idempotency_keys_expires')
+})
+
+test('a send without a key does not look at the keys', async () => {
+  for (const use of [
+    (session: Session) => addTodo(session, newTodo),
+    (session: Session) => tryTransition(session, 'message', SOMEBODY, {}),
+  ]) {
+    for (const plan of await plansOf(use)) expect(plan).not.toContain('idempotency')
+  }
+})
+
 test('whoever joins a line, and whoever leaves its front, looks at that line only', async () => {
   const line = SOMEBODY
-  const join = (session: Session) =>
-    addTodo(session, {
-      id: SOMEBODY,
-      queue: 'q1',
-      contextId: 'c',
-      clientId: null,
-      priority: 1,
-      maxAttempts: 5,
-      message: { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'x' }] },
-      detail: {},
-      line,
-    })
+  const join = (session: Session) => addTodo(session, { ...newTodo, line })
   const leave = (session: Session) =>
     tryTransition(session, 'complete', SOMEBODY, { endpoint: SOMEBODY, fence: '1' })
   const follow = (session: Session) => transitionLine(session, line)
@@ -204,10 +248,21 @@ test('whoever joins a line, and whoever leaves its front, looks at that line onl
 test('children are found by their parent, and the live ones among the ended by an index of their own', async () => {
   const due = { limit: 10, except: [] }
   for (const use of [
-    (session: Session) => readOrphans(session, due),
-    (session: Session) => readLiveChildren(session, SOMEBODY, 10),
+    (session: Session) => readCutShort(session, due),
+    (session: Session) => countLiveChildren(session, SOMEBODY),
+    (session: Session) => transitionDue(session, 'cancel', due, { parents: [SOMEBODY] }),
+    (session: Session) => readDue(session, 'cancel', due, { parents: [SOMEBODY] }),
   ]) {
     expectIndexed(await plansOf(use), 'todos_live_children')
+  }
+})
+
+test('what runs under a limit is counted among the claimed todos', async () => {
+  for (const use of [
+    (session: Session) => readQueueRoom(session, 'q1', 3),
+    (session: Session) => readClaimers(session, 'q1'),
+  ]) {
+    expectIndexed(await plansOf(use), 'todos_lease')
   }
 })
 

@@ -26,18 +26,20 @@ export interface App extends Switchboard {
   line(name: string, policy?: Record<string, unknown>): Promise<{ client: Vended; agent: Vended }>
 }
 
-export type AppOptions = Partial<SwitchboardOptions>
+export type AppOptions = Partial<SwitchboardOptions> & { natsUrl?: string }
 
 /** A running node on `databaseUrl`; the caller stops it. */
 export const startNode = async (
   databaseUrl: string,
-  options: AppOptions = {},
+  { natsUrl, ...options }: AppOptions = {},
 ): Promise<Switchboard & { url: string }> => {
   const node = createSwitchboard({
     databaseUrl,
     log: createLog(process.env.TEST_LOG === '1' ? 'debug' : 'silent'),
     config: {
       databaseUrl,
+      directUrl: null,
+      natsUrl: natsUrl ?? null,
       dataDir: '/nonexistent',
       host: '127.0.0.1',
       port: 0,

@@ -178,7 +178,17 @@ export const checkTold = (log: Log, told: readonly Told[], hint: string): Set<st
 }
 
 /** Verbs of which a stream says nothing. */
-const UNSEEN = ['progress', 'message', 'defer', 'unblock', 'fork', 'join', 'joined', 'comeDue']
+const UNSEEN = [
+  'progress',
+  'message',
+  'defer',
+  'unblock',
+  'fork',
+  'adopt',
+  'join',
+  'joined',
+  'comeDue',
+]
 
 const SEEN_AS: Record<string, string> = {
   pending: 'SUBMITTED',

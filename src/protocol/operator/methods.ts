@@ -6,6 +6,7 @@
 import { Refusal } from '../../domain/errors.ts'
 import { watchScope } from '../../domain/scope.ts'
 import { type Call, type MethodTable, unary } from '../method.ts'
+import { readIdempotencyKey } from '../wishes.ts'
 import * as schema from './schema.ts'
 import {
   fromEndpoint,
@@ -122,7 +123,11 @@ export const OPERATOR_METHODS: MethodTable = {
 
   'todos.send': unary(
     schema.send,
-    async ({ services }, send) => fromViewForOperators(await services.operator.send(send)),
+    async ({ services, idempotencyKey: header }, send) => {
+      const idempotencyKey = readIdempotencyKey(header, undefined)
+      const asked = idempotencyKey === undefined ? send : { ...send, idempotencyKey }
+      return fromViewForOperators(await services.operator.send(asked))
+    },
     admin,
   ),
 

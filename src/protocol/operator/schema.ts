@@ -12,6 +12,8 @@ import { timeouts } from '../wishes.ts'
 
 const message = messageFrom('ROLE_USER')
 const count = (min: number, max: number) => z.int().min(min).max(max)
+/** To be unset with null where it may be changed. */
+const concurrency = count(1, 100_000)
 const positive = z.number().positive()
 
 /** Members beyond these are kept as they came: a card may say more than this server reads. */
@@ -46,12 +48,8 @@ const policy = z.strictObject({
     .exactOptional(),
   contexts: z.enum(['serial', 'parallel']).exactOptional(),
   reentry: z.enum(['explicit', 'author']).exactOptional(),
-  // Refused, not stored: a sender would take a promise that nothing keeps yet for kept.
-  dedupe: z
-    .enum(['off', 'messageId'])
-    .refine((dedupe) => dedupe === 'off', 'messageId is not supported yet')
-    .exactOptional(),
-  concurrency: count(1, 100_000).exactOptional(),
+  dedupe: z.enum(['off', 'messageId']).exactOptional(),
+  concurrency: concurrency.nullable().exactOptional(),
   interruptTtlSeconds: interruptTtl.exactOptional(),
   timeouts: timeouts.exactOptional(),
   retentionDays: count(0, 36_500).exactOptional(),
@@ -76,7 +74,7 @@ const terms = {
   interruptTtlSeconds: interruptTtl.exactOptional(),
   effects: z.array(name).max(1000).exactOptional(),
   sendPerMinute: count(1, 1_000_000).exactOptional(),
-  concurrency: count(1, 100_000).exactOptional(),
+  concurrency: concurrency.exactOptional(),
 }
 
 export const vend = z.strictObject({ ...terms, expiresInSeconds: seconds().exactOptional() })
@@ -87,6 +85,7 @@ export const update = z.strictObject({
   name: terms.name.exactOptional(),
   queues: terms.queues.exactOptional(),
   verbs: terms.verbs.exactOptional(),
+  concurrency: concurrency.nullable().exactOptional(),
 })
 
 export const revoke = z.strictObject({ id: name, cancelTasks: z.boolean().default(false) })

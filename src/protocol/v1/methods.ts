@@ -10,6 +10,7 @@ import { answering, own } from '../access.ts'
 import { agentCard, extendedCard } from '../card.ts'
 import { type MethodTable, type QueueCall, type StreamItem, stream, unary } from '../method.ts'
 import { withoutSecrets } from '../secrets.ts'
+import { readIdempotencyKey } from '../wishes.ts'
 import { acceptSend, acceptStream } from './accept.ts'
 import { REQUESTS, type SendMessageRequest } from './schema.ts'
 import {
@@ -46,9 +47,14 @@ const shown = ({ caller }: QueueCall, view: TodoView): TodoView =>
 const send = async (ctx: QueueCall, request: SendMessageRequest): Promise<Sent> => {
   acceptSend(ctx.queue, request)
   if (request.message.taskId === undefined) own(ctx)
-  const sends = toSend(ctx.queue.name, request)
+  const idempotencyKey = readIdempotencyKey(ctx.idempotencyKey, request.metadata)
   const { newTaskId: id } = ctx
-  return ctx.services.client.send(id === undefined ? sends : { ...sends, id }, ctx.caller)
+  const asked = {
+    ...toSend(ctx.queue.name, request),
+    ...(idempotencyKey !== undefined && { idempotencyKey }),
+    ...(id !== undefined && { id }),
+  }
+  return ctx.services.client.send(asked, ctx.caller)
 }
 
 /** The todo once it is settled; as it is, where that takes too long or the server stops. */

@@ -71,6 +71,7 @@ const FRAMES: Record<EventVerb, 'status' | 'artifact' | null> = {
   stepBack: null,
   unblock: null,
   fork: null,
+  adopt: null,
   join: null,
   joined: null,
   resumeLater: 'status',

@@ -13,6 +13,7 @@ const callOf = (operator: Partial<OperatorService>, caller: Caller): Call => ({
   caller,
   signal: new AbortController().signal,
   lastEventId: null,
+  idempotencyKey: null,
   requestId: 'request-1',
 })
 

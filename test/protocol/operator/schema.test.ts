@@ -69,11 +69,12 @@ test('a policy may be given in part', () => {
   expect(put({ policy: { backoff: { jitter: 0.5 } } })).toEqual([])
   expect(put({ policy: { backoff, timeouts: { heartbeat: 600 }, retentionDays: 30 } })).toEqual([])
   expect(put({ policy: { interruptTtlSeconds: 0, reentry: 'author' } })).toEqual([])
+  expect(put({ policy: { dedupe: 'messageId' } })).toEqual([])
 })
 
 test.each<[string, object, string]>([
   ['no attempt', { maxAttempts: 0 }, 'maxAttempts'],
-  ['a promise that nothing keeps yet', { dedupe: 'messageId' }, 'dedupe'],
+  ['an unknown way to dedupe', { dedupe: 'body' }, 'dedupe'],
   ['too many attempts', { maxAttempts: 101 }, 'maxAttempts'],
   [
     'a backoff of nothing',
@@ -128,6 +129,18 @@ test('an update names its endpoint and changes what it names', () => {
   expect(schema.update.parse({ id: 'e1', verbs: ['send'] })).toEqual({ id: 'e1', verbs: ['send'] })
   expect(faults(schema.update, { id: 'e1', queues: [] })).toEqual(['queues'])
   expect(faults(schema.update, { id: 'e1', expiresInSeconds: 5 })).toEqual(['expiresInSeconds'])
+})
+
+test('a limit on how much runs at once is unset with null, where there may be one', () => {
+  for (const limit of [null, 1]) {
+    expect(faults(schema.update, { id: 'e', concurrency: limit })).toEqual([])
+    expect(faults(schema.putQueue, { name: 'q', policy: { concurrency: limit } })).toEqual([])
+  }
+  for (const limit of [0, 1.5, 'none']) {
+    expect(faults(schema.update, { id: 'e', concurrency: limit })).toEqual(['concurrency'])
+  }
+  const vend = { name: 'e', queues: ['q'], verbs: ['work'], concurrency: null }
+  expect(faults(schema.vend, vend)).toEqual(['concurrency'])
 })
 
 test('a revocation leaves tasks alone unless told otherwise', () => {

@@ -46,6 +46,7 @@ const call = ({ client, watch, caller, lastEventId, signal }: World = {}): Queue
   caller: caller ?? endpoint(['send']),
   signal: signal ?? new AbortController().signal,
   lastEventId: lastEventId ?? null,
+  idempotencyKey: null,
   requestId: 'r-1',
   queue: queue(),
 })
