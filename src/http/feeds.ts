@@ -9,11 +9,11 @@ import { invalid, Refusal } from '../domain/errors.ts'
 import { type Caller, endpointWith, watchScope } from '../domain/scope.ts'
 import type { OpenFeed, Watch } from '../service/contract.ts'
 import type { Auth } from './auth.ts'
+import type { StreamObserver } from './exchange.ts'
 import { type After, agentFrames, boardFrames } from './feed-frame.ts'
 import { attentionOf } from './hang-up.ts'
 import { answerRefusal } from './refusal.ts'
 import { watchRight } from './right.ts'
-import type { StreamObserver } from './rpc-route.ts'
 import { type Source, type StreamOptions, writeStream } from './sse.ts'
 
 export interface FeedParts {

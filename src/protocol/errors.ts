@@ -13,6 +13,7 @@ export const WIRE_REFUSALS = {
   parse: 'Invalid JSON payload',
   envelope: 'Request payload validation error',
   method: 'Method not found',
+  verb: 'This path does not take this HTTP method',
   version: 'This protocol version is not supported',
   unauthenticated: 'A valid bearer token is required',
   too_large: 'The request body is too large',
@@ -125,7 +126,7 @@ interface Row {
 /** A JSON-RPC error is HTTP 200, but for what proxies and HTTP clients must understand. */
 const ON_RPC: ReadonlySet<number> = new Set([401, 403, 408, 413, 415, 429, 503])
 
-const textOf = (kind: ProblemKind): string =>
+export const textOf = (kind: ProblemKind): string =>
   kind in REFUSALS ? REFUSALS[kind as RefusalKind] : WIRE_REFUSALS[kind as WireKind]
 
 const answer = (problem: Problem, row: Row, data: unknown): ErrorAnswer => ({
@@ -180,6 +181,7 @@ export const A2A_ERRORS: Record<ProblemKind, Row> = {
   too_large: { code: -32600, reason: 'REQUEST_TOO_LARGE', status: 413 },
   too_late: { code: -32600, reason: 'REQUEST_TIMEOUT', status: 408 },
   method: { code: -32601, reason: 'METHOD_NOT_FOUND', status: 404 },
+  verb: { code: -32601, reason: 'METHOD_NOT_ALLOWED', status: 405 },
 }
 
 const typed = (name: string, members: object): object => ({
@@ -187,7 +189,7 @@ const typed = (name: string, members: object): object => ({
   ...members,
 })
 
-const isA2aCode = (code: number): boolean => code <= -32001 && code >= -32009
+export const isA2aCode = (code: number): boolean => code <= -32001 && code >= -32009
 
 const metadataOf = ({
   metadata,
@@ -203,7 +205,7 @@ const metadataOf = ({
   ...(refused !== undefined && { refused: refused.join(', ') }),
 })
 
-const detailsOf = (problem: Problem, row: Row): object[] => {
+export const detailsOf = (problem: Problem, row: Row): object[] => {
   const metadata = metadataOf(problem)
   const { violations, requestId, retryAfterSeconds } = problem
   return [
@@ -256,6 +258,7 @@ export const API_ERRORS: Record<ProblemKind, Row> = {
   parse: { code: -32700, reason: 'parse', status: 200 },
   envelope: { code: -32600, reason: 'envelope', status: 200 },
   method: { code: -32601, reason: 'method', status: 200 },
+  verb: { code: -32601, reason: 'verb', status: 200 },
   version: { code: -32600, reason: 'version', status: 200 },
   fault: { code: -32603, reason: 'internal', status: 200 },
 }

@@ -62,8 +62,8 @@ export interface Sent {
 export interface ClientService {
   /**
    * Makes a todo, or hands a message to the live todo it names: an answer to its question, else
-   * into its inbox. Refuses: forbidden, not_found, finished, invalid (context mismatch),
-   * idempotency_conflict (the key was used for another send), duplicate (the id is taken).
+   * into its inbox. Refuses: forbidden, not_found, finished, invalid (context mismatch), duplicate
+   * (there is a todo with the chosen id), idempotency_conflict (the key was used for another send).
    */
   send(send: Send, caller: Caller): Promise<Sent>
   get(id: string, scope: Scope, options?: { artifacts?: boolean }): Promise<TodoView>

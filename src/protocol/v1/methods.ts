@@ -49,12 +49,15 @@ const send = async (ctx: QueueCall, request: SendMessageRequest): Promise<Sent> 
   if (request.message.taskId === undefined) own(ctx)
   const idempotencyKey = readIdempotencyKey(ctx.idempotencyKey, request.metadata)
   const { newTaskId: id } = ctx
-  const asked = {
-    ...toSend(ctx.queue.name, request),
-    ...(idempotencyKey !== undefined && { idempotencyKey }),
-    ...(id !== undefined && { id }),
-  }
-  return ctx.services.client.send(asked, ctx.caller)
+  const wished = toSend(ctx.queue.name, request)
+  return ctx.services.client.send(
+    {
+      ...wished,
+      ...(id !== undefined && { id }),
+      ...(idempotencyKey !== undefined && { idempotencyKey }),
+    },
+    ctx.caller,
+  )
 }
 
 /** The todo once it is settled; as it is, where that takes too long or the server stops. */

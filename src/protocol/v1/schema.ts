@@ -7,6 +7,7 @@
 import { z } from 'zod'
 import type { JsonObject } from '../../domain/todo.ts'
 import { oneContent, partMembers } from '../part.ts'
+import { snake } from '../spelling.ts'
 
 const MAX_ID = 256
 export const MAX_PARTS = 1000
@@ -32,8 +33,6 @@ export const ROLES = ['ROLE_UNSPECIFIED', 'ROLE_USER', 'ROLE_AGENT'] as const
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
-
-const snake = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)
 
 const ownMember = (object: Record<string, unknown>, name: string): unknown =>
   Object.hasOwn(object, name) ? object[name] : undefined

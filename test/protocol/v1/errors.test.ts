@@ -48,6 +48,7 @@ const A2A: Record<ProblemKind, [number, number, string]> = {
   too_large: [-32600, 413, 'REQUEST_TOO_LARGE'],
   too_late: [-32600, 408, 'REQUEST_TIMEOUT'],
   method: [-32601, 200, 'METHOD_NOT_FOUND'],
+  verb: [-32601, 200, 'METHOD_NOT_ALLOWED'],
 }
 
 const API: Record<ProblemKind, [number, number, string]> = {
@@ -77,6 +78,7 @@ const API: Record<ProblemKind, [number, number, string]> = {
   too_large: [-32600, 413, 'too_large'],
   too_late: [-32600, 408, 'too_late'],
   method: [-32601, 200, 'method'],
+  verb: [-32601, 200, 'verb'],
 }
 
 test.each(KINDS)('%s has its code, status and typed details in A2A 1.0', (kind) => {
