@@ -293,3 +293,30 @@ test('a wish to make room is not carried out for a task that is there already', 
   expect(wordOf(await nextOf(again))).toBe('submitted')
   await v01.call('tasks/cancel', { id: 'room' })
 })
+
+test('a send under a key is one send, the first one of its task as well as those that follow', async () => {
+  const keyed = (words: string, key: string) =>
+    v01.call('tasks/send', v01.params('keyed', words, { sessionId: 's-key' }), {
+      headers: { 'Idempotency-Key': key },
+    })
+  const sends = Array.from({ length: 8 }, () => keyed('go', 'k-1'))
+  const todo = await worker.claim()
+  await ask(worker, todo, 'which?')
+  for (const { result } of await Promise.all(sends)) {
+    expect(result).toMatchObject({ id: 'keyed', status: { state: 'input-required' } })
+  }
+  expect((await keyed('other', 'k-1')).error.data[0].reason).toBe('IDEMPOTENCY_CONFLICT')
+  const answers = [keyed('this', 'k-2'), keyed('this', 'k-2')]
+  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+  await worker.call('todos.complete', { ...todo.held, acknowledge: messages[0].seq })
+  for (const { result } of await Promise.all(answers)) {
+    expect(result.status.state).toBe('completed')
+  }
+  for (const [words, key] of [
+    ['go', 'k-1'],
+    ['this', 'k-2'],
+  ] as const) {
+    expect((await keyed(words, key)).result.status.state).toBe('completed')
+  }
+  expect((await v1.get(todo.id)).history.map(saidOf)).toEqual(['go', 'which?', 'this'])
+})

@@ -351,3 +351,20 @@ test('whoever may only answer reads and answers in 0.3, and begins nothing', asy
   const { error } = await person.call('message/send', { message: textMessage('x') })
   expect(error.code).toBe(-32602)
 })
+
+test('the same send again under a key is the same task', async () => {
+  const headers = { 'Idempotency-Key': randomUUID() }
+  const send = (text: string) =>
+    v03.call(
+      'message/send',
+      { message: textMessage03(text), configuration: { blocking: false } },
+      { headers },
+    )
+  const ids = await Promise.all(Array.from({ length: 5 }, async () => (await send('x')).result.id))
+  expect(new Set(ids).size).toBe(1)
+  expect((await send('y')).error).toMatchObject({
+    code: -32000,
+    data: [{ reason: 'IDEMPOTENCY_CONFLICT' }],
+  })
+  await v03.call('tasks/cancel', { id: ids[0] })
+})

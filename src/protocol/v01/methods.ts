@@ -4,7 +4,7 @@
  * 0.1's shapes where the id is one that its client made, which nothing but 0.1 allows.
  */
 import { randomUUID } from 'node:crypto'
-import { Refusal } from '../../domain/errors.ts'
+import { Refusal, type RefusalKind } from '../../domain/errors.ts'
 import { type MethodTable, type QueueCall, stream, unary } from '../method.ts'
 import type { V1Methods } from '../v1/methods.ts'
 import type { SendMessageRequest } from '../v1/schema.ts'
@@ -18,8 +18,8 @@ import { PARAMS, type TaskSendParams } from './schema.ts'
 import { taskIdOf } from './task-id.ts'
 import { DEFAULT_HISTORY, fromStream, fromTask, toFirst, toFollowUp } from './translate.ts'
 
-const isDuplicate = (error: unknown): boolean =>
-  error instanceof Refusal && error.kind === 'duplicate'
+const isRefusal = (error: unknown, kind: RefusalKind): boolean =>
+  error instanceof Refusal && error.kind === kind
 
 /** With the id as it is; then, where there is no such task, with the one the client means by it. */
 const byEither = async <T>(
@@ -55,16 +55,25 @@ export const createV01Methods = (v1: V1Methods, v03: V03Methods) => {
   /** Makes the task, or goes on with it: also with one that was made a moment ago. */
   const send = async <T>(ctx: QueueCall, params: TaskSendParams, run: Run<T>): Promise<T> => {
     const messageId = randomUUID()
+    const begin = async (): Promise<T> =>
+      run({ ...ctx, newTaskId: taskIdOf(ctx, params.id) }, toFirst(params, messageId))
+    const goOn = async (task: Task): Promise<T> => {
+      try {
+        return await run(ctx, toFollowUp(params, task, messageId))
+      } catch (error) {
+        // Its key may be that of the send which made the task; if so, it is that one again.
+        if (!isRefusal(error, 'idempotency_conflict')) throw error
+        return begin()
+      }
+    }
     const found = await find(ctx, params.id)
-    if (found) return run(ctx, toFollowUp(params, found, messageId))
+    if (found) return goOn(found)
     try {
-      const newTaskId = taskIdOf(ctx, params.id)
-      return await run({ ...ctx, newTaskId }, toFirst(params, messageId))
+      return await begin()
     } catch (error) {
-      if (!isDuplicate(error)) throw error
-      const made = await find(ctx, params.id)
+      const made = isRefusal(error, 'duplicate') && (await find(ctx, params.id))
       if (!made) throw error
-      return run(ctx, toFollowUp(params, made, messageId))
+      return goOn(made)
     }
   }
 
