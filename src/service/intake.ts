@@ -14,13 +14,14 @@ import { type Endpoint, EVERYTHING } from '../domain/scope.ts'
 import type { Todo } from '../domain/todo.ts'
 import type { Database } from '../store/database.ts'
 import { readKey, type SendKey } from '../store/idempotency.ts'
-import { addTodo, addTodoOnce, type NewTodo } from '../store/todos.ts'
+import { addTodo, addTodoOnce, addTodos, isPlain, type NewTodo } from '../store/todos.ts'
 import { readConversation, readView } from '../store/views.ts'
 import { shrink } from './budget.ts'
 import { cancelTodo } from './cancel.ts'
 import type { Send, Sent } from './contract.ts'
 import type { Deliver } from './deliver.ts'
 import { excerpt } from './excerpt.ts'
+import { createGather } from './gather.ts'
 import { type Keys, replayed } from './idempotency.ts'
 import { type Lines, lineOf } from './lines.ts'
 import type { Rate } from './rate.ts'
@@ -43,6 +44,11 @@ export interface Intake {
 
 export const createIntake = (parts: IntakeParts): Intake => {
   const { database, deliver, lines, rate, keys, metrics } = parts
+  const gathered = createGather<NewTodo, Todo | null>({
+    one: (todo) => addTodo(database, todo),
+    many: (todos) => addTodos(database, todos),
+  })
+
   const placed = (todo: Omit<NewTodo, 'line'>, queue: Queue): NewTodo => {
     const line = lineOf(queue, todo.clientId, todo.contextId)
     return { ...todo, ...(line && { line }) }
@@ -57,7 +63,8 @@ export const createIntake = (parts: IntakeParts): Intake => {
   }
 
   const add: Intake['add'] = async (todo, queue) => {
-    const added = await addTodo(database, placed(todo, queue))
+    const whole = placed(todo, queue)
+    const added = await (isPlain(whole) ? gathered(whole) : addTodo(database, whole))
     return added && counted(added)
   }
 
@@ -117,6 +124,8 @@ export const createIntake = (parts: IntakeParts): Intake => {
       const fresh = freshTodo(send, queue, {
         clientId,
         contextId,
+        // A conversation that begins with it has nobody else.
+        firstInLine: !message.contextId,
         ...(effects && { effects }),
         ...(rejected && { rejected }),
       })
@@ -156,7 +165,7 @@ export const createIntake = (parts: IntakeParts): Intake => {
 const freshTodo = (
   { id = randomUUID(), message, metadata, priority = 1, timeouts }: Send,
   { name, policy }: Queue,
-  facts: Pick<NewTodo, 'clientId' | 'contextId' | 'effects' | 'rejected'>,
+  facts: Pick<NewTodo, 'clientId' | 'contextId' | 'firstInLine' | 'effects' | 'rejected'>,
 ): Omit<NewTodo, 'line'> => {
   return {
     ...facts,

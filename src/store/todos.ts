@@ -35,6 +35,8 @@ export interface NewTodo {
   retryOf?: string
   /** The conversation to stand in line in. */
   line?: string
+  /** Nobody can stand in that line yet. */
+  firstInLine?: boolean
   /** Refused at intake: it is written down as ended. */
   rejected?: boolean
   /** A child: of whom (null: nobody any more), how deep, and by when it has to end at the latest. */
@@ -102,6 +104,81 @@ where not exists (select from added) and exists (select from queues q where q.na
 
 const addStatement = statement<TodoRow>('todo_add', addText(false))
 const addOnceStatement = statement<TodoRow & KnownRow>('todo_add_once', addText(true))
+
+/**
+ * Many at once, of the kind that needs no look at anything else: first in their lines, with nothing
+ * that only few have.
+ */
+const addManyStatement = statement<TodoRow>(
+  'todo_add_many',
+  `
+with given as materialized (
+  select * from unnest(:ids::uuid[], :queues::text[], :contexts::text[], :clients::uuid[],
+    :priorities::smallint[], :max_attempts::int[], :lines::uuid[], :schedule_to_start::int[],
+    :start_to_close::int[], :schedule_to_close::int[], :heartbeat::int[], :message_ids::text[],
+    :messages::text[], :metadata::text[], :details::text[])
+  as g(id, queue, context_id, client_id, priority, max_attempts, line, schedule_to_start,
+    start_to_close, schedule_to_close, heartbeat, message_id, message, metadata, detail)),
+added as (
+  insert into todos (id, queue, context_id, client_id, priority, max_attempts, due_at,
+    schedule_to_start_seconds, start_to_close_seconds, heartbeat_seconds, close_at, alarm_at, line, front,
+    state)
+  select g.id, q.name, g.context_id, g.client_id, g.priority, g.max_attempts, now(),
+    g.schedule_to_start, g.start_to_close, g.heartbeat, l.close_at,
+    todo_alarm('pending', l.close_at, now(), g.schedule_to_start, null, null, null, null),
+    g.line, g.line is not null, 'pending'::todo_state
+  from given g join queues q on q.name = g.queue
+    cross join lateral (select now() + make_interval(secs => g.schedule_to_close) as close_at) l
+  returning *),
+said as (
+  insert into messages (todo_id, seq, message_id, role, sender, message, received_at)
+  select a.id, 1, g.message_id, 'user', a.client_id, g.message::json, a.created_at
+  from added a join given g on g.id = a.id),
+kept as (
+  insert into details (todo_id, metadata)
+  select a.id, g.metadata::json from added a join given g on g.id = a.id
+  where g.metadata is not null),
+told as (
+  insert into events (todo_id, seq, queue, context_id, verb, to_state, attempt, fence, ready, detail, at)
+  select a.id, 1, a.queue, a.context_id, 'send', a.state, 0, 0, 'created', g.detail::json, a.created_at
+  from added a join given g on g.id = a.id)
+select ${TODO_COLUMNS('a')} from added a`,
+)
+
+/** May be added by {@link addTodos}. */
+export const isPlain = (todo: NewTodo): boolean =>
+  (todo.line === undefined || todo.firstInLine === true) &&
+  todo.retryOf === undefined &&
+  todo.parent === undefined &&
+  todo.effects === undefined &&
+  !todo.rejected
+
+/** As addTodo for each of these plain todos, in one statement. */
+export const addTodos = async (
+  session: Session,
+  todos: readonly NewTodo[],
+): Promise<(Todo | null)[]> => {
+  const column = (of: (todo: NewTodo) => unknown) => todos.map((todo) => of(todo) ?? null)
+  const rows = await session.run(addManyStatement, {
+    ids: column(({ id }) => id),
+    queues: column(({ queue }) => queue),
+    contexts: column(({ contextId }) => contextId),
+    clients: column(({ clientId }) => clientId),
+    priorities: column(({ priority }) => priority),
+    max_attempts: column(({ maxAttempts }) => maxAttempts),
+    lines: column(({ line }) => line),
+    schedule_to_start: column(({ timeouts }) => timeouts?.scheduleToStart),
+    start_to_close: column(({ timeouts }) => timeouts?.startToClose),
+    schedule_to_close: column(({ timeouts }) => timeouts?.scheduleToClose),
+    heartbeat: column(({ timeouts }) => timeouts?.heartbeat),
+    message_ids: column(({ message }) => message.messageId),
+    messages: column(({ message }) => JSON.stringify(message)),
+    metadata: column(({ metadata }) => metadata && JSON.stringify(metadata)),
+    details: column(({ detail }) => JSON.stringify(detail)),
+  })
+  const added = new Map(rows.map((row) => [row.id, announced(session, toTodo(row))]))
+  return todos.map(({ id }) => added.get(id) ?? null)
+}
 
 /** A newcomer that lost the race for the front is added again, behind the winner. */
 const TRIES = 5
