@@ -23,6 +23,8 @@ describe('what is read', () => {
       publicUrl: null,
       adminToken: null,
       metricsToken: null,
+      webhookAllowHttp: false,
+      webhookAllow: [],
       logLevel: 'info',
     })
   })
@@ -36,6 +38,8 @@ describe('what is read', () => {
       SWITCHBOARD_PUBLIC_URL: 'https://tasks.example/board/',
       SWITCHBOARD_ADMIN_TOKEN: 'sixteen-letters!',
       SWITCHBOARD_METRICS_TOKEN: 'm',
+      SWITCHBOARD_WEBHOOK_ALLOW_HTTP: 'true',
+      SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: '10.0.0.0/8, localhost',
       LOG_LEVEL: 'debug',
     }
     expect(readConfig(env)).toEqual({
@@ -46,6 +50,8 @@ describe('what is read', () => {
       publicUrl: 'https://tasks.example/board',
       adminToken: 'sixteen-letters!',
       metricsToken: 'm',
+      webhookAllowHttp: true,
+      webhookAllow: ['10.0.0.0/8', 'localhost'],
       logLevel: 'debug',
     })
   })
@@ -69,6 +75,7 @@ describe('what is refused', () => {
       SWITCHBOARD_PUBLIC_URL: 'tasks.example',
       SWITCHBOARD_ADMIN_TOKEN: 'short',
       SWITCHBOARD_METRICS_TOKEN: 'two words',
+      SWITCHBOARD_WEBHOOK_ALLOW_HTTP: 'yes',
       LOG_LEVEL: 'loud',
       SWITCHBOARD_PUBLIC_ULR: 'https://tasks.example',
     })
@@ -79,6 +86,7 @@ describe('what is refused', () => {
       'SWITCHBOARD_PUBLIC_URL',
       'SWITCHBOARD_ADMIN_TOKEN',
       'SWITCHBOARD_METRICS_TOKEN',
+      'SWITCHBOARD_WEBHOOK_ALLOW_HTTP',
       'LOG_LEVEL',
       'SWITCHBOARD_PUBLIC_ULR',
     ])
@@ -108,6 +116,17 @@ describe('what is refused', () => {
     expect(problemsOf({ SWITCHBOARD_PUBLIC_URL: url })).toHaveLength(1)
   })
 
+  test.each([
+    '10.0.0.0/33',
+    '::/129',
+    'localhost/8',
+    '10.0.0.0/8;::1',
+    'http://localhost',
+    'a b',
+  ])('%j is no list of where webhooks may lead', (list) => {
+    expect(problemsOf({ SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: list })).toHaveLength(1)
+  })
+
   test('a variable with a typing error in its name is not passed over in silence', () => {
     expect(problemsOf({ SWITCHBOARD_ADMIN_TOKN: 'sixteen-letters!' })[0]).toContain(
       'SWITCHBOARD_ADMIN_TOKEN',
@@ -118,8 +137,6 @@ describe('what is refused', () => {
     const later = {
       DATABASE_DIRECT_URL: 'x',
       SWITCHBOARD_NATS_URL: 'x',
-      SWITCHBOARD_WEBHOOK_ALLOW_HTTP: 'x',
-      SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: 'x',
       SWITCHBOARD_URL: 'x',
       SWITCHBOARD_TOKEN: 'x',
     }

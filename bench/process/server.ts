@@ -30,6 +30,8 @@ const start = async ({ databaseUrl }: { databaseUrl: string }): Promise<Started>
       publicUrl: null,
       adminToken,
       metricsToken: null,
+      webhookAllowHttp: false,
+      webhookAllow: [],
       logLevel: 'silent',
     },
   })

@@ -22,6 +22,7 @@ export interface WorkerParts {
   comeDueMs: number
   /** The placer is nudged by commits; this is how long a lost nudge may delay an event. */
   placeMs: number
+  courier: Worker['run']
 }
 
 /** Commits of a busy moment are placed together: a busy feed costs 200 statements a second. */
@@ -47,6 +48,7 @@ export const createWorkers = (parts: WorkerParts): Worker[] => {
     worker('placer', (signal, health) =>
       placing(guarded('place', sweep.place, parts, health), parts, signal),
     ),
+    worker('courier', parts.courier),
   ]
 }
 

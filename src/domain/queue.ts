@@ -13,8 +13,8 @@ export interface QueueCard {
   provider?: { organization: string; url: string }
   documentationUrl?: string
   iconUrl?: string
-  /** `streaming` is on, `extendedAgentCard` off, unless said otherwise. */
-  capabilities?: { streaming?: boolean; extendedAgentCard?: boolean }
+  /** `streaming` and `pushNotifications` are on, `extendedAgentCard` off, unless said otherwise. */
+  capabilities?: { streaming?: boolean; pushNotifications?: boolean; extendedAgentCard?: boolean }
   /** What an authenticated caller sees instead, member by member. */
   extended?: JsonObject
 }

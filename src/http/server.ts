@@ -137,13 +137,17 @@ const a2aRoute = (parts: HttpParts, publicUrl: () => string): express.RequestHan
   return rpcRoute<QueueCall>({
     ...shared<QueueCall>(parts, 'a2a', { tables: versions, wording: a2aError, batches: false }),
     body: bodyOptions(parts, ['application/json', 'application/a2a+json']),
-    open: (req, facts) => ({
-      serve: () => versionFor(versions, req.get('A2A-Version'), req.query['A2A-Version']),
-      enter: async () => {
-        const queue = enterQueue(facts.caller, await readQueue(String(req.params.queue)))
-        return { ...facts, services, queue }
-      },
-    }),
+    open: (req, facts) => {
+      const served = () => versionFor(versions, req.get('A2A-Version'), req.query['A2A-Version'])
+      return {
+        serve: served,
+        enter: async () => {
+          const queue = enterQueue(facts.caller, await readQueue(String(req.params.queue)))
+          const setHeader = (name: string, value: string) => req.res?.setHeader(name, value)
+          return { ...facts, services, queue, dialect: served().version, setHeader }
+        },
+      }
+    },
   })
 }
 

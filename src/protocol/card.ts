@@ -76,7 +76,7 @@ export const agentCard = (
     ...pick(card, ['provider', 'documentationUrl', 'iconUrl']),
     capabilities: {
       streaming: card.capabilities?.streaming !== false,
-      pushNotifications: false,
+      pushNotifications: card.capabilities?.pushNotifications !== false,
       extendedAgentCard: card.capabilities?.extendedAgentCard === true,
     },
     ...SECURITY,

@@ -5,11 +5,13 @@
  * calls the same ones.
  */
 import type { z } from 'zod'
+import type { Dialect } from '../domain/push.ts'
 import type { Caller } from '../domain/scope.ts'
 import type {
   AgentService,
   ClientService,
   OperatorService,
+  PushService,
   Queue,
   Watch,
 } from '../service/contract.ts'
@@ -18,6 +20,7 @@ export interface Services {
   client: ClientService
   agent: AgentService
   operator: OperatorService
+  push: PushService
   watch: Watch
 }
 
@@ -36,6 +39,10 @@ export interface Call {
 /** A call to one queue's A2A face. */
 export interface QueueCall extends Call {
   queue: Queue
+  /** The version of the protocol that the client speaks: its webhooks are told in it. */
+  dialect: Dialect
+  /** Sets a header of the answer, before it is sent. */
+  setHeader(name: string, value: string): void
 }
 
 /** One result of a stream. `id` is a cursor the client may resume from. */

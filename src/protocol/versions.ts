@@ -3,6 +3,7 @@
  * parameter of that name; absent or empty means 0.3, patch numbers do not count. What is not
  * served is refused before the method is looked at. A version that we serve is one row.
  */
+import type { Dialect } from '../domain/push.ts'
 import { a2aError, WireRefusal, type Wording } from './errors.ts'
 import type { MethodTable, QueueCall } from './method.ts'
 import { createV1Methods, type V1Options } from './v1/methods.ts'
@@ -12,13 +13,13 @@ const ASSUMED = '0.3'
 
 export interface Version {
   /** `Major.Minor`, as the agent card declares it. */
-  version: string
+  version: Dialect
   table: MethodTable<QueueCall>
   wording: Wording
 }
 
 /** The version of each row, the preferred one first: what an agent card declares. */
-export const SERVED_VERSIONS = ['1.0'] as const
+export const SERVED_VERSIONS = ['1.0'] as const satisfies Dialect[]
 
 /** All served versions, in that order. */
 export const createVersions = (options: Omit<V1Options, 'versions'>): readonly Version[] => {

@@ -13,6 +13,7 @@ import type { Queue } from '../domain/queue.ts'
 import { type Endpoint, EVERYTHING } from '../domain/scope.ts'
 import type { Todo } from '../domain/todo.ts'
 import type { Database } from '../store/database.ts'
+import type { KeptPushConfig } from '../store/push-configs.ts'
 import { addTodo, type NewTodo } from '../store/todos.ts'
 import { readConversation, readView } from '../store/views.ts'
 import { shrink } from './budget.ts'
@@ -33,7 +34,7 @@ export interface IntakeParts {
 
 export interface Intake {
   /** A todo, or the message handed to the author's live one. */
-  take(send: Send, queue: Queue, client: Endpoint | null): Promise<Sent>
+  take(send: Send, queue: Queue, client: Endpoint | null, push?: KeptPushConfig): Promise<Sent>
   /** A todo as it is; null where its queue is gone. */
   add(todo: Omit<NewTodo, 'line'>, queue: Queue): Promise<Todo | null>
 }
@@ -66,7 +67,7 @@ export const createIntake = ({ database, deliver, lines, rate, metrics }: Intake
 
   return {
     add,
-    take: async (send, queue, client) => {
+    take: async (send, queue, client, push) => {
       const clientId = client?.id ?? null
       const granted = client?.effects ?? null
       if (client) rate.take(client)
@@ -81,7 +82,7 @@ export const createIntake = ({ database, deliver, lines, rate, metrics }: Intake
         // Its open question first; else whatever is at work for it.
         const addressed =
           live.find((todo) => phaseOf(todo) === 'interrupted') ?? live.find((todo) => todo.front)
-        if (addressed) return deliver(addressed.id, message, EVERYTHING, clientId)
+        if (addressed) return deliver(addressed.id, message, EVERYTHING, clientId, push)
       }
       const effects = shrink(granted, send.effects)
       const rejected = await giveWay(live, busy)
@@ -100,12 +101,13 @@ export const createIntake = ({ database, deliver, lines, rate, metrics }: Intake
           ...(effects && { effects }),
           detail: { text: excerpt(message) },
           ...(rejected && { rejected }),
+          ...(push && { push }),
         },
         queue,
       )
       const view = todo && (await newView(todo, message, send))
       if (!view) throw new Refusal('forbidden')
-      return { view, after: rejected ? 0 : todo.seq }
+      return { view, after: rejected ? 0 : todo.seq, ...(push && { pushSecret: push.secret }) }
     },
   }
 

@@ -3,6 +3,7 @@ import { Refusal } from '../domain/errors.ts'
 import type { Timeouts } from '../domain/policy.ts'
 import type { EventDetail, JsonObject, Message, Todo } from '../domain/todo.ts'
 import { type Session, statement } from './database.ts'
+import { addingConfig, type KeptPushConfig, pushValues } from './push-configs.ts'
 import { TODO_COLUMNS, type TodoRow, toTodo } from './todo-row.ts'
 
 export interface NewTodo {
@@ -24,7 +25,12 @@ export interface NewTodo {
   /** A child: of whom, how deep, and by when it has to end at the latest. */
   parent?: { id: string; depth: number; closeAt: Date | null }
   effects?: readonly string[]
+  /** Its first webhook. */
+  push?: KeptPushConfig
 }
+
+/** What ends at intake is told: nothing else will be. */
+const OWED_AT_ONCE = "a.state = 'rejected'"
 
 /** Selected from its queue, so that a queue removed a moment ago takes nothing. */
 const addStatement = statement<TodoRow>(
@@ -38,7 +44,7 @@ with spot as materialized (
 added as (
   insert into todos (id, queue, context_id, client_id, priority, max_attempts, due_at, retry_of,
     schedule_to_start_seconds, start_to_close_seconds, heartbeat_seconds, close_at, alarm_at, line, front,
-    state, finished_at, parent_id, depth, effects)
+    state, finished_at, parent_id, depth, effects, push_version)
   select :id::uuid, q.name, :context_id, :client_id::uuid, :priority::smallint, :max_attempts::int,
     case when s.free and not r.rejected then now() end, :retry_of::uuid, :schedule_to_start::int, :start_to_close::int, :heartbeat::int, l.close_at,
     case when not r.rejected then todo_alarm('pending', l.close_at, case when s.free then now() end, :schedule_to_start::int,
@@ -46,7 +52,8 @@ added as (
     :line::uuid, :line::uuid is not null and s.free and not r.rejected,
     case when r.rejected then 'rejected'::todo_state else 'pending' end,
     case when r.rejected then clock_timestamp() end,
-    :parent_id::uuid, coalesce(:depth::smallint, 0), :effects::text[]
+    :parent_id::uuid, coalesce(:depth::smallint, 0), :effects::text[],
+    case when :push_url::text is null then 0 else 1 end
   from queues q
     cross join spot s
     cross join lateral (select coalesce(:rejected::boolean, false) as rejected) r
@@ -66,7 +73,11 @@ told as (
   insert into events (todo_id, seq, queue, context_id, verb, to_state, attempt, fence, ready, detail, at)
   select a.id, 1, a.queue, a.context_id, 'send', a.state, 0, 0,
     case when a.due_at is not null then 'created' end, :detail::json, a.created_at
-  from added a)
+  from added a),
+configured as (${addingConfig('a.id', OWED_AT_ONCE)} from added a where a.push_version > 0),
+owed as (
+  insert into deliveries (todo_id, config_id, seq, queue)
+  select a.id, :push_id, 1, a.queue from added a where a.push_version > 0 and ${OWED_AT_ONCE})
 select ${TODO_COLUMNS('a')} from added a
 union all
 select ${TODO_COLUMNS('null_todo')} from (select (null::todos).*) as null_todo
@@ -90,6 +101,7 @@ export const addTodo = async (session: Session, todo: NewTodo): Promise<Todo | n
       session.ring([
         { topic: 'feed', count: 1 },
         ...(added.dueAt ? [{ topic: `queue:${added.queue}`, count: 1 }] : []),
+        ...(todo.push && todo.rejected ? [{ topic: 'deliveries', count: 1 }] : []),
       ])
       return added
     }
@@ -119,4 +131,5 @@ const valuesOf = (todo: NewTodo): Record<string, unknown> => ({
   start_to_close: todo.timeouts?.startToClose,
   schedule_to_close: todo.timeouts?.scheduleToClose,
   heartbeat: todo.timeouts?.heartbeat,
+  ...pushValues(todo.push),
 })

@@ -4,7 +4,14 @@
  * decided by the row as it is once locked, and when no row came back, one look says why.
  */
 import { Refusal } from '../domain/errors.ts'
-import { type ReadyReason, rule, type State, VERB_NAMES, type Verb } from '../domain/lifecycle.ts'
+import {
+  type ReadyReason,
+  rule,
+  type State,
+  shownAs,
+  VERB_NAMES,
+  type Verb,
+} from '../domain/lifecycle.ts'
 import type { Scope } from '../domain/scope.ts'
 import type { Todo } from '../domain/todo.ts'
 import { type Change, parameters } from './change.ts'
@@ -44,6 +51,7 @@ export interface Moved {
   heir: string | null
   /** The heir has an answer, and is resumed by a statement of its own. */
   answerWaits: boolean
+  hasWebhooks: boolean
 }
 
 interface MovedRow extends TodoRow {
@@ -53,6 +61,7 @@ interface MovedRow extends TodoRow {
   timeout: string | null
   heir: string | null
   answer_waits: boolean | null
+  has_webhooks: boolean
 }
 
 const compile = <Row extends MovedRow>(verb: Verb, text: string): Statement<Row> =>
@@ -102,12 +111,16 @@ const toMoved = (row: MovedRow): Moved => ({
   timeout: row.timeout,
   heir: row.heir,
   answerWaits: row.answer_waits ?? false,
+  hasWebhooks: row.has_webhooks,
 })
 
 /** Who should look again after these moves. */
 const ringsOf = (verb: Verb, moved: readonly Moved[]): Ring[] => {
   if (moved.length === 0 || !rule(verb).event) return []
   const rings: Ring[] = [{ topic: 'feed', count: moved.length }]
+  if (shownAs(verb) && moved.some(({ hasWebhooks }) => hasWebhooks)) {
+    rings.push({ topic: 'deliveries', count: 1 })
+  }
   for (const { todo, ready, heir, answerWaits } of moved) {
     rings.push({ topic: `todo:${todo.id}`, count: 1 })
     if (ready) rings.push({ topic: `queue:${todo.queue}`, count: 1 })

@@ -52,6 +52,8 @@ test('a card names the public address, whatever the request says of its host', a
       publicUrl,
       adminToken: null,
       metricsToken: null,
+      webhookAllowHttp: false,
+      webhookAllow: [],
       logLevel: 'silent',
     },
   })

@@ -19,7 +19,7 @@ describe('the agent card', () => {
           protocolVersion: '1.0',
         },
       ],
-      capabilities: { streaming: true, pushNotifications: false, extendedAgentCard: false },
+      capabilities: { streaming: true, pushNotifications: true, extendedAgentCard: false },
       securitySchemes: { bearer: { httpAuthSecurityScheme: { scheme: 'Bearer' } } },
       securityRequirements: [{ schemes: { bearer: { list: [] } } }],
       defaultInputModes: ['text/plain', 'application/json'],
@@ -29,11 +29,8 @@ describe('the agent card', () => {
   })
 
   test('declares what the operator switched off or on', () => {
-    const capabilities = { streaming: false, extendedAgentCard: true }
-    expect(agentCard(queue({ capabilities }), where).capabilities).toEqual({
-      ...capabilities,
-      pushNotifications: false,
-    })
+    const capabilities = { streaming: false, pushNotifications: false, extendedAgentCard: true }
+    expect(agentCard(queue({ capabilities }), where).capabilities).toEqual(capabilities)
   })
 
   test('keeps its extension to itself', () => {
@@ -117,8 +114,9 @@ describe('what a card leaves out is refused:', () => {
 
   test('push configs inside a send', () => {
     const configuration = { taskPushNotificationConfig: { url: 'https://example.com' } }
-    expect(kindOf(() => acceptSend(queue(), send({ text: 'x' }, { configuration })))).toBe(
-      'push_unsupported',
-    )
+    const sent = send({ text: 'x' }, { configuration })
+    expect(kindOf(() => acceptSend(queue(), sent))).toBe(null)
+    const off = queue({ capabilities: { pushNotifications: false } })
+    expect(kindOf(() => acceptSend(off, sent))).toBe('push_unsupported')
   })
 })

@@ -48,6 +48,8 @@ const call = ({ client, watch, caller, lastEventId, signal }: World = {}): Queue
   lastEventId: lastEventId ?? null,
   requestId: 'r-1',
   queue: queue(),
+  dialect: '1.0',
+  setHeader: () => {},
 })
 
 const run = async (method: keyof typeof table, params: unknown, ctx: QueueCall) => {
@@ -142,9 +144,10 @@ describe('SendMessage', () => {
     await expect(answer).rejects.toBe('hung_up')
   })
 
-  test('with a push config sends nothing', async () => {
+  test('with a push config, where the card switches push off, sends nothing', async () => {
     const configuration = { taskPushNotificationConfig: { url: 'https://example.com' } }
-    await expect(run('SendMessage', { message: hello, configuration }, call())).rejects.toThrow(
+    const ctx = { ...call(), queue: queue({ capabilities: { pushNotifications: false } }) }
+    await expect(run('SendMessage', { message: hello, configuration }, ctx)).rejects.toThrow(
       kind('push_unsupported'),
     )
   })
@@ -275,7 +278,8 @@ test('what answered a request for authorisation is read by the client of the tas
   }
 })
 
-test('the push methods are not supported, before any task is looked for', async () => {
+test('where the card switches push off, its methods are refused before any task is looked for', async () => {
+  const ctx = { ...call(), queue: queue({ capabilities: { pushNotifications: false } }) }
   const calls = {
     CreateTaskPushNotificationConfig: { taskId: 't', url: 'https://example.com' },
     GetTaskPushNotificationConfig: { taskId: 't', id: 'c' },
@@ -283,7 +287,7 @@ test('the push methods are not supported, before any task is looked for', async 
     DeleteTaskPushNotificationConfig: { taskId: 't', id: 'c' },
   } as const
   for (const [name, params] of Object.entries(calls)) {
-    await expect(run(name as keyof typeof calls, params, call())).rejects.toThrow(
+    await expect(run(name as keyof typeof calls, params, ctx)).rejects.toThrow(
       kind('push_unsupported'),
     )
   }
