@@ -23,7 +23,8 @@ import type { StreamOutcome } from './http/sse.ts'
 import { AGENT_METHODS } from './protocol/agent/methods.ts'
 import type { Services } from './protocol/method.ts'
 import { OPERATOR_METHODS } from './protocol/operator/methods.ts'
-import { fromOwed } from './protocol/v1/translate.ts'
+import { fromOwed as fromOwedV1 } from './protocol/v1/translate.ts'
+import { fromOwed as fromOwedV03 } from './protocol/v03/push.ts'
 import { createAgentService } from './service/agent.ts'
 import { createBatches } from './service/batches.ts'
 import { createClientService } from './service/client.ts'
@@ -206,7 +207,7 @@ const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
   const courier = createCourier({
     ...pushing,
     outbox: createOutbox({ database, limits: pushing, metrics, log }),
-    payloads: { '1.0': fromOwed, '0.3': fromOwed },
+    payloads: { '1.0': fromOwedV1, '0.3': fromOwedV03 },
     post: poster.post,
     sign: signatureOf,
     onOwed: (listener) => wake.on('deliveries', listener),

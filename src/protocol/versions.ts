@@ -7,6 +7,9 @@ import type { Dialect } from '../domain/push.ts'
 import { a2aError, WireRefusal, type Wording } from './errors.ts'
 import type { MethodTable, QueueCall } from './method.ts'
 import { createV1Methods, type V1Options } from './v1/methods.ts'
+import { createV01Methods } from './v01/methods.ts'
+import { v03Error } from './v03/errors.ts'
+import { createV03Methods } from './v03/methods.ts'
 
 /** What an absent or empty version means (spec 3.6.2). */
 const ASSUMED = '0.3'
@@ -16,20 +19,30 @@ export interface Version {
   version: Dialect
   table: MethodTable<QueueCall>
   wording: Wording
+  /** What to tell a client whose method this version lacks and another one has. */
+  explain(method: string): string | undefined
 }
 
 /** The version of each row, the preferred one first: what an agent card declares. */
-export const SERVED_VERSIONS = ['1.0'] as const satisfies Dialect[]
+export const SERVED_VERSIONS = ['1.0', '0.3'] as const satisfies Dialect[]
 
 /** All served versions, in that order. */
 export const createVersions = (options: Omit<V1Options, 'versions'>): readonly Version[] => {
-  const rows: Record<(typeof SERVED_VERSIONS)[number], Omit<Version, 'version'>> = {
-    '1.0': {
-      table: createV1Methods({ ...options, versions: SERVED_VERSIONS }),
-      wording: a2aError,
-    },
+  const v1 = createV1Methods({ ...options, versions: SERVED_VERSIONS })
+  const v03 = createV03Methods(v1)
+  const rows: Record<(typeof SERVED_VERSIONS)[number], Pick<Version, 'table' | 'wording'>> = {
+    '1.0': { table: v1, wording: a2aError },
+    // The oldest clients say no version, which means 0.3.
+    '0.3': { table: { ...v03, ...createV01Methods(v1, v03) }, wording: v03Error },
   }
-  return SERVED_VERSIONS.map((version) => ({ version, ...rows[version] }))
+  const explain = (method: string): string | undefined => {
+    const other = SERVED_VERSIONS.find((version) => Object.hasOwn(rows[version].table, method))
+    return (
+      other &&
+      `Method not found: ${method} is of A2A ${other}; send the header A2A-Version: ${other}`
+    )
+  }
+  return SERVED_VERSIONS.map((version) => ({ version, ...rows[version], explain }))
 }
 
 /**

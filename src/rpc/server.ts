@@ -41,6 +41,8 @@ export interface StreamFrame {
 interface Served<C extends Call> {
   table: MethodTable<C>
   wording: Wording
+  /** What to say of a method that the table lacks, where there is more to say. */
+  explain?(method: string): string | undefined
 }
 
 export interface RpcParts<C extends Call> {
@@ -65,9 +67,9 @@ export interface RpcCall<C extends Call> {
 
 const MAX_BATCH = 100
 
-const rowOf = <C extends Call>(table: MethodTable<C>, method: string): Row<C> => {
+const rowOf = <C extends Call>({ table, explain }: Served<C>, method: string): Row<C> => {
   const row = Object.hasOwn(table, method) ? table[method] : undefined
-  if (!row) throw new WireRefusal('method')
+  if (!row) throw new WireRefusal('method', explain?.(method))
   return row
 }
 
@@ -130,7 +132,7 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
     const run = async (): Promise<RpcAnswer> => {
       const served = call.serve()
       wording = served.wording
-      const row = rowOf(served.table, request.method)
+      const row = rowOf(served, request.method)
       method = request.method
       const ctx = await call.enter()
       signal = ctx.signal

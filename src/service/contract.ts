@@ -32,6 +32,8 @@ export type { Queue, QueueCard }
 
 export interface Send {
   queue: string
+  /** Of the todo to be made, by the server's own choice; else it draws one. */
+  id?: string
   /** As it came; ids of the server's making are filled in. */
   message: Message
   metadata?: JsonObject
@@ -60,7 +62,8 @@ export interface Sent {
 export interface ClientService {
   /**
    * Makes a todo, or hands a message to the live todo it names: an answer to its question, else
-   * into its inbox. Refuses: forbidden, not_found, finished, invalid (context mismatch).
+   * into its inbox. Refuses: forbidden, not_found, finished, invalid (context mismatch), duplicate
+   * (there is a todo with the chosen id).
    */
   send(send: Send, caller: Caller): Promise<Sent>
   get(id: string, scope: Scope, options?: { artifacts?: boolean }): Promise<TodoView>

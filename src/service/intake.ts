@@ -78,7 +78,8 @@ export const createIntake = ({ database, deliver, lines, rate, metrics }: Intake
       const looks = line !== null && (busy !== 'enqueue' || queue.policy.reentry === 'author')
       const live = looks ? await readConversation(database, contextId, line) : []
 
-      if (queue.policy.reentry === 'author') {
+      // Who has the id of a new todo already does not mean the one at work.
+      if (queue.policy.reentry === 'author' && send.id === undefined) {
         // Its open question first; else whatever is at work for it.
         const addressed =
           live.find((todo) => phaseOf(todo) === 'interrupted') ?? live.find((todo) => todo.front)
@@ -86,7 +87,7 @@ export const createIntake = ({ database, deliver, lines, rate, metrics }: Intake
       }
       const effects = shrink(granted, send.effects)
       const rejected = await giveWay(live, busy)
-      const id = randomUUID()
+      const id = send.id ?? randomUUID()
       const todo = await add(
         {
           id,

@@ -2,7 +2,7 @@
 import { Refusal } from '../domain/errors.ts'
 import type { Timeouts } from '../domain/policy.ts'
 import type { EventDetail, JsonObject, Message, Todo } from '../domain/todo.ts'
-import { type Session, statement } from './database.ts'
+import { isUniqueViolation, type Session, statement } from './database.ts'
 import { addingConfig, type KeptPushConfig, pushValues } from './push-configs.ts'
 import { TODO_COLUMNS, type TodoRow, toTodo } from './todo-row.ts'
 
@@ -89,12 +89,15 @@ const TRIES = 5
 
 /**
  * A new pending todo: claimable at once, or in line behind its conversation's. Null where the
- * queue does not exist.
+ * queue does not exist. Refuses: duplicate, where there is a todo with this id.
  */
 export const addTodo = async (session: Session, todo: NewTodo): Promise<Todo | null> => {
   const values = valuesOf(todo)
   for (let tried = 1; ; tried += 1) {
-    const [row] = await session.run(addStatement, values)
+    const [row] = await session.run(addStatement, values).catch((error: unknown) => {
+      if (isUniqueViolation(error, 'todos_pkey')) throw new Refusal('duplicate')
+      throw error
+    })
     if (!row) return null
     if (row.id !== null) {
       const added = toTodo(row)

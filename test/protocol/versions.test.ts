@@ -26,9 +26,30 @@ describe('a request asks for', () => {
 test('a version that is not served is refused with those that are', () => {
   const versions = createVersions({ publicUrl: () => 'http://x' })
   expect(versionFor(versions, '1.0.3', undefined).version).toBe('1.0')
-  for (const header of ['0.5', '99.0', 'x', undefined]) {
+  expect(versionFor(versions, '0.3.0', undefined).version).toBe('0.3')
+  expect(versionFor(versions, undefined, undefined).version).toBe('0.3')
+  for (const header of ['0.5', '99.0', 'x', '0.2.6', '0.1']) {
     expect(() => versionFor(versions, header, undefined)).toThrow(
-      expect.objectContaining({ kind: 'version', metadata: { supportedVersions: '1.0' } }),
+      expect.objectContaining({ kind: 'version', metadata: { supportedVersions: '1.0,0.3' } }),
     )
+  }
+})
+
+test('no method is of two versions, and each version says where the others are', () => {
+  const versions = createVersions({ publicUrl: () => 'http://x' })
+  const names = versions.flatMap(({ table }) => Object.keys(table))
+  expect(new Set(names).size).toBe(names.length)
+  for (const { version, table } of versions) {
+    for (const { version: other, table: theirs, explain } of versions) {
+      for (const method of version === other ? [] : Object.keys(theirs)) {
+        expect(Object.hasOwn(table, method)).toBe(false)
+        expect(explain(method)).toContain(`A2A-Version: ${other}`)
+      }
+    }
+  }
+  for (const { explain } of versions) {
+    for (const method of ['NoSuchThing', '__proto__', 'toString']) {
+      expect(explain(method)).toBeUndefined()
+    }
   }
 })

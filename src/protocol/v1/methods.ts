@@ -24,6 +24,7 @@ import {
   toSend,
   withReceipt,
 } from './translate.ts'
+import type { StreamResponse } from './wire.ts'
 import { within } from './within.ts'
 
 export interface V1Options {
@@ -47,8 +48,10 @@ const shown = ({ caller }: QueueCall, view: TodoView): TodoView =>
 const send = async (ctx: QueueCall, request: SendMessageRequest): Promise<Sent> => {
   acceptSend(ctx.queue, request)
   if (request.message.taskId === undefined) own(ctx)
+  const sends = toSend(ctx.queue.name, request, ctx.dialect)
+  const { newTaskId: id } = ctx
   const sent = await ctx.services.client.send(
-    toSend(ctx.queue.name, request, ctx.dialect),
+    id === undefined ? sends : { ...sends, id },
     ctx.caller,
   )
   if (sent.pushSecret !== undefined) showSecret(ctx, sent.pushSecret)
@@ -68,7 +71,11 @@ const settled = async (ctx: QueueCall, sent: Sent, maxWaitMs: number): Promise<T
 }
 
 /** The events after `after` that a stream shows, each under its seq. */
-async function* events(ctx: QueueCall, id: string, after: number): AsyncGenerator<StreamItem> {
+async function* events(
+  ctx: QueueCall,
+  id: string,
+  after: number,
+): AsyncGenerator<StreamItem<StreamResponse>> {
   for await (const event of ctx.services.watch.follow(id, after, ctx.signal)) {
     const result = fromEvent(event)
     if (result) yield { id: String(event.seq), result }
@@ -80,13 +87,13 @@ async function* taskThenEvents(
   ctx: QueueCall,
   view: TodoView,
   historyLength?: number,
-): AsyncGenerator<StreamItem> {
+): AsyncGenerator<StreamItem<StreamResponse>> {
   const { id, seq } = view.todo
   yield { id: String(seq), result: { task: fromTodo(view, historyLength) } }
   if (!hasEnded(view.todo)) yield* events(ctx, id, seq)
 }
 
-async function* nothing(): AsyncGenerator<StreamItem> {}
+async function* nothing(): AsyncGenerator<StreamItem<never>> {}
 
 const CURSOR_FIELD = 'Last-Event-ID'
 
@@ -238,3 +245,5 @@ export const createV1Methods = (options: V1Options) => {
     ),
   } satisfies MethodTable<QueueCall>
 }
+
+export type V1Methods = ReturnType<typeof createV1Methods>

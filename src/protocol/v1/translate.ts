@@ -26,6 +26,7 @@ import type {
   SendMessageRequest,
   TaskState,
 } from './schema.ts'
+import type { StreamResponse } from './wire.ts'
 
 /** A new state does not compile until it has a name here. */
 export const PROJECTION: Record<State, TaskState> = {
@@ -55,7 +56,7 @@ const taskState = (state: State, retrying: boolean, joining = false): TaskState 
 type Loose<T> = { [K in keyof T]?: T[K] | undefined }
 
 /** Members that are set. What they are was decided by the schema that read them. */
-const set = <T>(members: Loose<T>): T => {
+export const set = <T>(members: Loose<T>): T => {
   const kept: Loose<T> = {}
   for (const name in members) if (members[name] !== undefined) kept[name] = members[name]
   return kept as T
@@ -136,7 +137,7 @@ const idsOf = (todo: Pick<Todo, 'id' | 'contextId'>): TaskIds => ({
   contextId: todo.contextId,
 })
 
-const some = <T>(items: readonly T[] | undefined): readonly T[] | undefined =>
+const some = <T>(items: T[] | undefined): T[] | undefined =>
   items && items.length > 0 ? items : undefined
 
 const fromPart = (part: Part) => {
@@ -227,7 +228,7 @@ export const fromTodo = (
 const WAITS_BEHIND = 'urn:switchboard:waits-behind'
 
 /** Under this key of the task's metadata a sender finds what became of its message. */
-const RECEIPT = 'urn:switchboard:receipt'
+export const RECEIPT = 'urn:switchboard:receipt'
 
 /** With what became of the message that has just come in. */
 export const withReceipt = (view: TodoView, receipt: Receipt | undefined): TodoView =>
@@ -262,7 +263,7 @@ const fromChunk = ({ artifact, append, lastChunk }: ArtifactChunk, ids: TaskIds)
   })
 
 /** A StreamResponse with its one member; null for an event that a stream does not show. */
-export const fromEvent = (event: Event) => {
+export const fromEvent = (event: Event): StreamResponse | null => {
   const ids = { taskId: event.todoId, contextId: event.contextId }
   switch (shownAs(event.verb)) {
     case 'status': {

@@ -4,7 +4,7 @@ import { Refusal } from '../../../src/domain/errors.ts'
 import type { Caller, EndpointVerb } from '../../../src/domain/scope.ts'
 import type { Event, TodoView } from '../../../src/domain/todo.ts'
 import { enterQueue } from '../../../src/protocol/access.ts'
-import type { QueueCall, Services, StreamItem } from '../../../src/protocol/method.ts'
+import type { QueueCall, Row, Services, StreamItem } from '../../../src/protocol/method.ts'
 import { createV1Methods } from '../../../src/protocol/v1/methods.ts'
 import type { ClientService, Watch } from '../../../src/service/contract.ts'
 import { event, queue, said, view } from './build.ts'
@@ -53,7 +53,7 @@ const call = ({ client, watch, caller, lastEventId, signal }: World = {}): Queue
 })
 
 const run = async (method: keyof typeof table, params: unknown, ctx: QueueCall) => {
-  const row = table[method]
+  const row: Row<QueueCall> = table[method]
   row.right(ctx)
   return row.call(ctx, row.params.parse(params))
 }
