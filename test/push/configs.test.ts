@@ -24,7 +24,11 @@ test('a config is made with an id of ours, replaced under its own, read, listed 
   const task = await a2a.submit('x')
   const url = (path: string) => `${receiver.url}/${path}`
   const first = await create({ taskId: task.id, url: url('one') })
-  expect(first).toEqual({ id: expect.stringMatching(/^[\da-f-]{36}$/), taskId: task.id, url: url('one') })
+  expect(first).toEqual({
+    id: expect.stringMatching(/^[\da-f-]{36}$/),
+    taskId: task.id,
+    url: url('one'),
+  })
   await create({ taskId: task.id, id: 'c1', url: url('two') })
   const replaced = await create({ taskId: task.id, id: 'c1', url: url('three') })
   expect(replaced).toEqual({ taskId: task.id, id: 'c1', url: url('three') })
@@ -55,7 +59,9 @@ test('a finished task takes a config and never tells it; one that is not there t
   const todo = await worker.claim()
   await worker.call('todos.complete', todo.held)
   const config = await create({ taskId: task.id, url: `${receiver.url}/late` })
-  expect((await a2a.call('ListTaskPushNotificationConfigs', { taskId: task.id })).result.configs).toEqual([config])
+  expect(
+    (await a2a.call('ListTaskPushNotificationConfigs', { taskId: task.id })).result.configs,
+  ).toEqual([config])
   await a2a.call('CancelTask', { id: task.id })
   const owed = await app.sql('select from deliveries where todo_id = $1', [task.id])
   expect(owed).toEqual([])
@@ -109,7 +115,8 @@ test('the 101st config of a task is refused by name, one that is replaced is not
     expect(reason.error.code).toBe(-32602)
     expect(JSON.stringify(reason.error)).toMatch(/100 push notification configs/)
   }
-  const { configs } = (await a2a.call('ListTaskPushNotificationConfigs', { taskId: task.id })).result
+  const { configs } = (await a2a.call('ListTaskPushNotificationConfigs', { taskId: task.id }))
+    .result
   expect(configs).toHaveLength(100)
   await create(configs[0])
   await a2a.call('DeleteTaskPushNotificationConfig', { taskId: task.id, id: configs[0].id })
@@ -137,7 +144,13 @@ test('credentials are written and never read, in any answer', async () => {
   const { client, a2a, worker, create } = await peopleOf(app, 'secretive')
   const task = await a2a.submit('x')
   const authentication = { scheme: 'Bearer', credentials: 'cred-7' }
-  const asked = { taskId: task.id, id: 'c', url: 'http://127.0.0.1:9/', token: 'tok', authentication }
+  const asked = {
+    taskId: task.id,
+    id: 'c',
+    url: 'http://127.0.0.1:9/',
+    token: 'tok',
+    authentication,
+  }
   const shown = { ...asked, authentication: { scheme: 'Bearer' } }
   expect(await create(asked)).toEqual(shown)
   const of = { taskId: task.id, id: 'c' }
@@ -191,13 +204,21 @@ test('internal targets are refused on every way in, and nothing is stored', asyn
   const before = await rows()
   const old = (method: string, params: object) =>
     rpc(`${strict.url}/a2a/strict`, method, params, { token: client.token })
-  const message03 = () => ({ messageId: randomUUID(), role: 'user', kind: 'message', parts: [{ kind: 'text', text: 'x' }] })
+  const message03 = () => ({
+    messageId: randomUUID(),
+    role: 'user',
+    kind: 'message',
+    parts: [{ kind: 'text', text: 'x' }],
+  })
   for (const url of FORBIDDEN) {
     const inline = { returnImmediately: true, taskPushNotificationConfig: { url } }
     const answers = {
       create: await a2a.call('CreateTaskPushNotificationConfig', { taskId: task.id, url }),
       inline: await a2a.call('SendMessage', { message: textMessage('x'), configuration: inline }),
-      stream: await a2a.call('SendStreamingMessage', { message: textMessage('x'), configuration: inline }),
+      stream: await a2a.call('SendStreamingMessage', {
+        message: textMessage('x'),
+        configuration: inline,
+      }),
       set03: await old('tasks/pushNotificationConfig/set', {
         taskId: task.id,
         pushNotificationConfig: { url },
@@ -206,7 +227,10 @@ test('internal targets are refused on every way in, and nothing is stored', asyn
         message: message03(),
         configuration: { blocking: false, pushNotificationConfig: { url } },
       }),
-      set01: await old('tasks/pushNotification/set', { id: task.id, pushNotificationConfig: { url } }),
+      set01: await old('tasks/pushNotification/set', {
+        id: task.id,
+        pushNotificationConfig: { url },
+      }),
     }
     for (const [way, { error }] of Object.entries(answers)) {
       expect([url, way, error?.code]).toEqual([url, way, -32602])
@@ -273,7 +297,8 @@ test("another client's webhooks are not there, whatever is asked of them", async
     expect([method, theirs]).toEqual([method, never])
     expect(theirs.error.code).toBe(-32001)
   }
-  const { configs } = (await a2a.call('ListTaskPushNotificationConfigs', { taskId: task.id })).result
+  const { configs } = (await a2a.call('ListTaskPushNotificationConfigs', { taskId: task.id }))
+    .result
   expect(configs).toMatchObject([{ url: `${receiver.url}/mine` }])
 })
 
@@ -303,7 +328,9 @@ test('a config made while its task moves misses nothing that comes after its ans
       ...todo.held,
       message: { messageId: randomUUID(), role: 'ROLE_AGENT', parts: [{ text: 'x' }] },
     })
-    const owed = await app.sql<{ seq: number }>('select seq from deliveries where todo_id = $1', [task.id])
+    const owed = await app.sql<{ seq: number }>('select seq from deliveries where todo_id = $1', [
+      task.id,
+    ])
     const told = owed.map((row) => row.seq)
     for (const one of [...after.filter((n) => n > 0), seq]) expect(told).toContain(one)
     await worker.call('todos.complete', todo.held)
