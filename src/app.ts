@@ -109,7 +109,7 @@ const PLACE_MS = 1000
 const BOARD_CODE_MS = 10 * 60_000
 const DRAIN_MS = 13_000
 const SSE_RETRY_MS = 2000
-const PUSH = { timeoutMs: 15_000, connectMs: 10_000, concurrency: 64, perHost: 8 } as const
+const PUSH = { connectMs: 10_000, concurrency: 64, perHost: 8 } as const
 /** A webhook that is slow to answer keeps no node from stopping. */
 const COURIER_DRAIN_MS = 5000
 
@@ -206,7 +206,7 @@ const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
   const poster = createPoster({ ...pushing, guard })
   const courier = createCourier({
     ...pushing,
-    outbox: createOutbox({ database, limits: pushing, metrics, log }),
+    outbox: createOutbox({ database, directory, limits: pushing, metrics, log }),
     payloads: { '1.0': fromOwedV1, '0.3': fromOwedV03 },
     post: poster.post,
     sign: signatureOf,

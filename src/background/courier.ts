@@ -26,7 +26,7 @@ export interface CourierParts {
     url: string,
     headers: Record<string, string>,
     body: string,
-    signal: AbortSignal,
+    wait: { timeoutMs: number; signal: AbortSignal },
   ) => Promise<Tried>
   sign: (secrets: readonly string[], id: string, timestamp: number, body: string) => string
   /** Calls back when something has been committed that is owed. Returns an off. */
@@ -34,8 +34,6 @@ export interface CourierParts {
   /** Fires when the node stops: nothing more is taken. */
   stopping: AbortSignal
   log: Pick<Log, 'error'>
-  /** How long a try may take; a lease outlives it by far. */
-  timeoutMs: number
   concurrency: number
   perHost: number
   /** How long a lost wake may delay a delivery. */
@@ -73,7 +71,7 @@ const headersOf = (owed: Owed, { contentType, body }: Payload, sign: CourierPart
 
 export const createCourier = (parts: CourierParts): Courier => {
   const { outbox, payloads, post, sign, stopping, log } = parts
-  const { timeoutMs, concurrency, perHost, pollMs } = parts
+  const { concurrency, perHost, pollMs } = parts
   /** Of this courier and no other: a lease says who may settle. */
   const owner = randomUUID()
   const busy = new Map<string, number>()
@@ -89,13 +87,13 @@ export const createCourier = (parts: CourierParts): Courier => {
     look()
   }
 
-  const send = async (owed: Owed): Promise<void> => {
+  const send = async (owed: Owed, timeoutMs: number): Promise<void> => {
     const started = performance.now()
     const payload = payloads[owed.dialect](owed)
     const headers = headersOf(owed, payload, sign)
     let tried: Tried
     try {
-      tried = await post(owed.url, headers, payload.body, cut.signal)
+      tried = await post(owed.url, headers, payload.body, { timeoutMs, signal: cut.signal })
     } catch (error) {
       if (!cut.signal.aborted) throw error
       await outbox.handBack(owed)
@@ -107,10 +105,10 @@ export const createCourier = (parts: CourierParts): Courier => {
   }
 
   /** What cannot be written down is sent again when its lease has lapsed. */
-  const start = (owed: Owed): void => {
+  const start = (owed: Owed, timeoutMs: number): void => {
     const { host } = owed
     busy.set(host, (busy.get(host) ?? 0) + 1)
-    const sent = send(owed)
+    const sent = send(owed, timeoutMs)
       .catch((err: unknown) => log.error({ delivery: owed.id, err }, 'a delivery came to nothing'))
       .finally(() => {
         const left = (busy.get(host) ?? 1) - 1
@@ -129,9 +127,10 @@ export const createCourier = (parts: CourierParts): Courier => {
       const limit = Math.min(concurrency - underWay.size, TAKE_AT_MOST)
       // Whatever ends makes room, and nudges.
       if (limit <= 0 || signal.aborted || stopping.aborted) return
+      const { timeoutMs } = await outbox.limits()
       const leaseSeconds = (timeoutMs + LEASE_MARGIN_MS) / 1000
       const taken = await outbox.take({ owner, limit, perHost, leaseSeconds, busy })
-      for (const owed of taken) start(owed)
+      for (const owed of taken) start(owed, timeoutMs)
       if (taken.length === 0) return
     }
   }

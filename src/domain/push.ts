@@ -71,12 +71,43 @@ export interface PushLimits {
   /** Older than this, a delivery is not tried again. */
   maxAgeSeconds: number
   backoff: Backoff
+  /** How long one try may take in all. */
+  timeoutMs: number
 }
 
 export const PUSH_LIMITS: PushLimits = {
   maxAttempts: 15,
   maxAgeSeconds: 86_400,
   backoff: { initialSeconds: 2, factor: 2, maxSeconds: 3600, jitter: 0.25 },
+  timeoutMs: 15_000,
+}
+
+/** What an operator may set while everything runs, over the limits of the node. */
+export const PUSH_SETTINGS = {
+  push_max_attempts: {
+    help: 'tries of one delivery to a webhook, 1 to 100',
+    pattern: /^([1-9]\d?|100)$/,
+  },
+  push_timeout_seconds: {
+    help: 'seconds that one try may take, 1 to 60',
+    pattern: /^([1-9]|[1-5]\d|60)$/,
+  },
+} as const
+
+export const pushLimits = (
+  limits: PushLimits,
+  settings: ReadonlyMap<string, string>,
+): PushLimits => {
+  const set = (name: keyof typeof PUSH_SETTINGS): number | null => {
+    const value = settings.get(name)
+    return value !== undefined && PUSH_SETTINGS[name].pattern.test(value) ? Number(value) : null
+  }
+  const seconds = set('push_timeout_seconds')
+  return {
+    ...limits,
+    maxAttempts: set('push_max_attempts') ?? limits.maxAttempts,
+    timeoutMs: seconds === null ? limits.timeoutMs : seconds * 1000,
+  }
 }
 
 /** What came of a try: an HTTP status, or a word for why there is none. */

@@ -7,6 +7,7 @@ import type { Metrics } from '../base/metrics.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
 import { phaseOf } from '../domain/lifecycle.ts'
 import { DEFAULT_POLICY, LEASE, type QueuePolicy, type Timeouts } from '../domain/policy.ts'
+import { PUSH_SETTINGS } from '../domain/push.ts'
 import type { QueueCard } from '../domain/queue.ts'
 import { EVERYTHING, watchScope } from '../domain/scope.ts'
 import type { Event, Todo, TodoView } from '../domain/todo.ts'
@@ -69,6 +70,12 @@ const SETTINGS: Readonly<Record<string, { help: string; accepts: (value: string)
     help: 'the queue whose card is at /.well-known/agent-card.json',
     accepts: (value) => value !== '',
   },
+  ...Object.fromEntries(
+    Object.entries(PUSH_SETTINGS).map(([key, { help, pattern }]) => [
+      key,
+      { help, accepts: (value: string) => pattern.test(value) },
+    ]),
+  ),
 }
 
 const EVENTS_SHOWN = 1000

@@ -5,7 +5,7 @@
  */
 import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
-import { maskUrl, type PushLimits, type Tried, verdictOf } from '../domain/push.ts'
+import { maskUrl, type PushLimits, pushLimits, type Tried, verdictOf } from '../domain/push.ts'
 import type { Event, TodoView } from '../domain/todo.ts'
 import type { Database } from '../store/database.ts'
 import {
@@ -18,6 +18,7 @@ import {
 } from '../store/deliveries.ts'
 import { readEvents } from '../store/events.ts'
 import { readAsOf } from '../store/views.ts'
+import type { Directory } from './directory.ts'
 
 /** A leased delivery and what it tells. */
 export interface Owed extends LeasedDelivery {
@@ -34,10 +35,13 @@ export interface Outbox {
   handBack(owed: Owed): Promise<void>
   /** Forgets what was settled long ago; how many. */
   purge(): Promise<number>
+  limits(): Promise<PushLimits>
 }
 
 export interface OutboxParts {
   database: Database
+  directory: Directory
+  /** Where no setting says otherwise. */
   limits: PushLimits
   metrics: Metrics
   log: Pick<Log, 'info' | 'warn' | 'error' | 'debug'>
@@ -47,7 +51,11 @@ const PURGE_BATCH = 1000
 
 const place = (id: string, seq: number): string => `${id} ${seq}`
 
-export const createOutbox = ({ database, limits, metrics, log }: OutboxParts): Outbox => {
+export const createOutbox = (parts: OutboxParts): Outbox => {
+  const { database, directory, metrics, log } = parts
+  const limits = async (): Promise<PushLimits> =>
+    pushLimits(parts.limits, await directory.settings())
+
   const eventsOf = async (leased: readonly LeasedDelivery[]): Promise<Map<string, Event>> => {
     const watched = leased.map(({ todoId, seq }) => ({ id: todoId, after: seq - 1 }))
     const events = await readEvents(database, watched, 1)
@@ -72,6 +80,7 @@ export const createOutbox = ({ database, limits, metrics, log }: OutboxParts): O
   }
 
   return {
+    limits,
     take: async (wish) => {
       const leased = await leaseDeliveries(database, wish)
       if (leased.length === 0) return []
@@ -86,7 +95,7 @@ export const createOutbox = ({ database, limits, metrics, log }: OutboxParts): O
       return owed
     },
     settle: async (owed, tried, seconds) => {
-      const verdict = verdictOf(tried, owed, limits, Math.random())
+      const verdict = verdictOf(tried, owed, await limits(), Math.random())
       metrics.pushAttemptSeconds.observe(seconds)
       const { state, status, reason, againSeconds } = verdict
       if (!(await settleDelivery(database, owed, verdict))) {

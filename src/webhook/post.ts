@@ -11,20 +11,19 @@ import type { Guard } from './guard.ts'
 
 export interface PostOptions {
   guard: Guard
-  /** The longest an answer may take, from the beginning. */
-  timeoutMs: number
-  /** Of which connecting may take so much. */
+  /** How long connecting to one address may take. */
   connectMs: number
   /** All addresses of a name. */
   resolve?: (host: string) => Promise<string[]>
 }
 
 export interface Poster {
+  /** `timeoutMs` is the longest it may take in all. Rejects only where the signal fires. */
   post(
     url: string,
     headers: Record<string, string>,
     body: string,
-    signal: AbortSignal,
+    wait: { timeoutMs: number; signal: AbortSignal },
   ): Promise<Tried>
   close(): Promise<void>
 }
@@ -121,11 +120,11 @@ const failureOf = (error: unknown, timedOut: boolean): Tried => {
 }
 
 export const createPoster = (options: PostOptions): Poster => {
-  const { timeoutMs } = options
   const agent = new Agent({
     connect: vettedConnect(options),
-    headersTimeout: timeoutMs,
-    bodyTimeout: timeoutMs,
+    // Each try has an end of its own.
+    headersTimeout: 0,
+    bodyTimeout: 0,
     maxHeaderSize: HEADER_BYTES,
     maxResponseSize: -1,
     pipelining: 1,
@@ -134,7 +133,7 @@ export const createPoster = (options: PostOptions): Poster => {
     keepAliveMaxTimeout: 30_000,
   })
 
-  const post: Poster['post'] = async (url, headers, body, signal) => {
+  const post: Poster['post'] = async (url, headers, body, { timeoutMs, signal }) => {
     const limit = new AbortController()
     const timer = setTimeout(() => limit.abort(), timeoutMs)
     const stop = (): void => limit.abort()

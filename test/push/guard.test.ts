@@ -206,10 +206,11 @@ test.each([
   expect(own.addressProblem('localhost', address, 4101)).toBeNull()
 })
 
-const posterOf = (options: Partial<PostOptions> = {}) => {
-  const poster = createPoster({ guard, timeoutMs: 2000, connectMs: 1000, ...options })
+const posterOf = (options: Partial<PostOptions> = {}, timeoutMs = 2000) => {
+  const poster = createPoster({ guard, connectMs: 1000, ...options })
   afterAll(() => poster.close())
-  return (url: string) => poster.post(url, {}, '{}', new AbortController().signal)
+  const { signal } = new AbortController()
+  return (url: string) => poster.post(url, {}, '{}', { timeoutMs, signal })
 }
 
 test('a name that stands for a private address is not connected to, also where one of several is public', async () => {
@@ -277,7 +278,7 @@ test('an answer without end is let go, and one without a beginning times out', a
     server.close()
   })
   const { port } = server.address() as AddressInfo
-  const post = posterOf({ guard: guardOf({ allow: ['127.0.0.1'] }), timeoutMs: 500 })
+  const post = posterOf({ guard: guardOf({ allow: ['127.0.0.1'] }) }, 500)
   expect(await post(`http://127.0.0.1:${port}/endless`)).toMatchObject({ status: 200 })
   expect(await post(`http://127.0.0.1:${port}/silent`)).toEqual({ failure: 'no answer in time' })
   expect(await post(`http://127.0.0.1:${port}/huge-header`)).toEqual({

@@ -151,6 +151,28 @@ test('the log is paged, and an endpoint that may watch sees its own queues only'
   }
 })
 
+test('how often is tried can be set while everything runs', async () => {
+  await operator('settings.set', { key: 'push_max_attempts', value: '1' })
+  try {
+    await expect(
+      operator('settings.set', { key: 'push_timeout_seconds', value: '0' }),
+    ).rejects.toMatchObject({ error: { code: -32602 } })
+    const receiver = await startReceiver(() => 500)
+    const { worker, sendWith } = await peopleOf(app, 'set')
+    const task = await sendWith({ url: `${receiver.url}/s` })
+    await worker.claim()
+    const dead = await until(async () => {
+      const { deliveries } = await operator('deliveries.list', { todoId: task.id, state: 'dead' })
+      return deliveries[0]
+    })
+    expect(dead.attempts).toBe(1)
+    await operator('deliveries.list', { state: 'delivered' })
+    await app.sql('delete from deliveries where id = $1', [dead.id])
+  } finally {
+    await operator('settings.unset', { key: 'push_max_attempts' })
+  }
+})
+
 test('metrics count tries by what came of them, and what is pending or dead', async () => {
   const text = await (await fetch(`${app.url}/metrics`)).text()
   const value = (name: string): number =>
