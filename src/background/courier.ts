@@ -129,9 +129,9 @@ export const createCourier = (parts: CourierParts): Courier => {
       if (limit <= 0 || signal.aborted || stopping.aborted) return
       const { timeoutMs } = await outbox.limits()
       const leaseSeconds = (timeoutMs + LEASE_MARGIN_MS) / 1000
-      const taken = await outbox.take({ owner, limit, perHost, leaseSeconds, busy })
-      for (const owed of taken) start(owed, timeoutMs)
-      if (taken.length === 0) return
+      const { owed, more } = await outbox.take({ owner, limit, perHost, leaseSeconds, busy })
+      for (const one of owed) start(one, timeoutMs)
+      if (!more) return
     }
   }
 

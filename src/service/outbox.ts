@@ -5,7 +5,14 @@
  */
 import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
-import { maskUrl, type PushLimits, pushLimits, type Tried, verdictOf } from '../domain/push.ts'
+import {
+  maskUrl,
+  type PushLimits,
+  pushLimits,
+  type Tried,
+  type Verdict,
+  verdictOf,
+} from '../domain/push.ts'
 import type { Event, TodoView } from '../domain/todo.ts'
 import type { Database } from '../store/database.ts'
 import {
@@ -28,7 +35,8 @@ export interface Owed extends LeasedDelivery {
 }
 
 export interface Outbox {
-  take(wish: LeaseWish): Promise<Owed[]>
+  /** What is to be sent, and whether there may be more. */
+  take(wish: LeaseWish): Promise<{ owed: Owed[]; more: boolean }>
   /** Writes what came of the try; in how many seconds there is another one, or null. */
   settle(owed: Owed, tried: Tried, seconds: number): Promise<number | null>
   /** Gives the lease up unused: it is somebody else's turn at once. */
@@ -83,16 +91,17 @@ export const createOutbox = (parts: OutboxParts): Outbox => {
     limits,
     take: async (wish) => {
       const leased = await leaseDeliveries(database, wish)
-      if (leased.length === 0) return []
+      if (leased.length === 0) return { owed: [], more: false }
       const [events, views] = await Promise.all([eventsOf(leased), viewsOf(leased)])
       const owed: Owed[] = []
       for (const delivery of leased) {
         const at = place(delivery.todoId, delivery.seq)
         const event = events.get(at)
-        if (event) owed.push({ ...delivery, event, view: views.get(at) ?? null })
-        else await settleDelivery(database, delivery, GONE)
+        if (delivery.revoked) await settleDelivery(database, delivery, never(REVOKED), 0)
+        else if (!event) await settleDelivery(database, delivery, never(GONE), 0)
+        else owed.push({ ...delivery, event, view: views.get(at) ?? null })
       }
-      return owed
+      return { owed, more: true }
     },
     settle: async (owed, tried, seconds) => {
       const verdict = verdictOf(tried, owed, await limits(), Math.random())
@@ -118,9 +127,13 @@ export const createOutbox = (parts: OutboxParts): Outbox => {
   }
 }
 
-const GONE = {
+const GONE = 'the event is not kept any more'
+const REVOKED = 'the endpoint that made the config was revoked'
+
+/** Given up without a try. */
+const never = (reason: string): Verdict => ({
   state: 'dead',
   status: null,
-  reason: 'the event is not kept any more',
+  reason,
   againSeconds: 0,
-} as const
+})

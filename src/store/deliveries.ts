@@ -43,6 +43,8 @@ export interface LeasedDelivery extends LeasedLine {
   credentials: string | null
   /** The newest first; a second one while a rotation overlaps. */
   secrets: string[]
+  /** Who made the config may not see its tasks any more, and so is not told of them either. */
+  revoked: boolean
 }
 
 interface LeasedRow {
@@ -63,6 +65,7 @@ interface LeasedRow {
   credentials: string | null
   secret: string
   previous_secret: string | null
+  revoked: boolean
 }
 
 const lease: Statement<LeasedRow> = statement(
@@ -75,7 +78,9 @@ const lease: Statement<LeasedRow> = statement(
   select l.todo_id, l.config_id, l.owner, l.fence, l.host, l.dialect, l.url, l.token, l.scheme,
     l.credentials, l.secret, d.id, d.seq, d.attempts + 1 as attempts, now() as at,
     extract(epoch from now() - d.created_at)::float8 as age_seconds,
-    case when l.previous_secret_until > now() then l.previous_secret end as previous_secret
+    case when l.previous_secret_until > now() then l.previous_secret end as previous_secret,
+    exists (select from endpoints e where e.id = l.endpoint_id
+      and (e.revoked_at is not null or e.expires_at <= now())) as revoked
   from leased l left join lateral (select * from deliveries o
     where o.todo_id = l.todo_id and o.config_id = l.config_id and o.state = 'pending'
     order by o.seq limit 1) d on true`,
@@ -134,6 +139,7 @@ const toLeased = (row: LeasedRow, id: string): LeasedDelivery => ({
   scheme: row.scheme,
   credentials: row.credentials,
   secrets: [row.secret, row.previous_secret].filter((secret) => secret !== null),
+  revoked: row.revoked,
 })
 
 const lineValues = ({ todoId, configId, owner, fence }: LeasedLine) => ({
@@ -159,18 +165,19 @@ const settle = statement<{ id: string }>(
     from (select case when :state = 'pending' then 0 else 1 end as settled) s
     where ${LEASED_LINE} and exists (select from deliveries d where d.id = :id::uuid and d.state = 'pending')
     returning c.todo_id)
-  update deliveries d set state = :state, attempts = d.attempts + 1, status = :status::int,
+  update deliveries d set state = :state, attempts = d.attempts + :tries::int, status = :status::int,
     reason = :reason, attempted_at = now(), settled_at = case when :state <> 'pending' then now() end
   from line where d.id = :id::uuid and d.state = 'pending' returning d.id`,
 )
 
-/** Writes what came of a try. False where the lease was lost, or the config has been deleted. */
+/** Writes what came of a try, or of none. False where the lease was lost, or the config has been deleted. */
 export const settleDelivery = async (
   session: Session,
   delivery: LeasedDelivery,
   { state, status, reason, againSeconds }: Verdict,
+  tries: 0 | 1 = 1,
 ): Promise<boolean> => {
-  const values = { ...lineValues(delivery), id: delivery.id, state, status, reason }
+  const values = { ...lineValues(delivery), id: delivery.id, state, status, reason, tries }
   const settled = await session.run(settle, { ...values, again: againSeconds })
   return settled.length > 0
 }

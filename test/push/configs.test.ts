@@ -302,6 +302,25 @@ test("another client's webhooks are not there, whatever is asked of them", async
   expect(configs).toMatchObject([{ url: `${receiver.url}/mine` }])
 })
 
+test('whose endpoint is revoked is told nothing any more, and the task goes on', async () => {
+  const receiver = await startReceiver()
+  const { client, worker, sendWith } = await peopleOf(app, 'revoked')
+  const task = await sendWith({ url: `${receiver.url}/r` })
+  const todo = await worker.claim()
+  await receiver.came('/r', 1)
+  await app.services.operator.revoke(client.endpoint.id, false)
+  await worker.call('todos.complete', todo.held)
+  const dead = await until(async () => {
+    const [row] = await app.sql(
+      `select reason, attempts from deliveries where todo_id = $1 and state = 'dead'`,
+      [task.id],
+    )
+    return row
+  })
+  expect(dead.reason).toBe('the endpoint that made the config was revoked')
+  expect(receiver.told).toHaveLength(1)
+})
+
 test('a config made while its task moves misses nothing that comes after its answer', async () => {
   const receiver = await startReceiver()
   const { a2a, worker, create } = await peopleOf(app, 'racing')
