@@ -13,7 +13,7 @@ import type { Dialect, Tried } from '../domain/push.ts'
 import type { Outbox, Owed } from '../service/outbox.ts'
 import type { Health } from './supervisor.ts'
 
-export interface Payload {
+interface Payload {
   contentType: string
   body: string
 }

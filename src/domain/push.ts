@@ -5,8 +5,7 @@
 import { type Backoff, retryDelaySeconds } from './policy.ts'
 
 /** The protocol version that a config was made in, and is served in. */
-export const DIALECTS = ['1.0', '0.3'] as const
-export type Dialect = (typeof DIALECTS)[number]
+export type Dialect = '1.0' | '0.3'
 
 export interface PushAuthentication {
   scheme: string

@@ -47,6 +47,8 @@ export interface DeliverParts {
   metrics: Metrics
 }
 
+const NOT_ITS_SENDER = 'Only who has sent a task may give it a webhook'
+
 /** Read, try, read again: between the two a todo may move, but not for ever. */
 const TRIES = 10
 
@@ -57,6 +59,7 @@ export const createDeliver =
       const view = await readView(database, id, scope)
       if (!view) throw new Refusal('not_found')
       const { todo } = view
+      if (config && todo.clientId !== senderId) throw new Refusal('forbidden', {}, NOT_ITS_SENDER)
       if (sent.contextId !== undefined && sent.contextId !== todo.contextId) {
         throw invalid('message.contextId', 'is not the context of this task')
       }

@@ -279,6 +279,21 @@ test('a config inside a message is for its task and no other', async () => {
   expect(JSON.stringify(error)).toContain('taskPushNotificationConfig.taskId')
 })
 
+test('who only answers a task, or answers one of another, gives it no webhook', async () => {
+  const { a2a } = await peopleOf(app, 'helped')
+  const task = await a2a.submit('x')
+  const inline = { taskPushNotificationConfig: { url: 'http://127.0.0.1:9/' } }
+  for (const verbs of [['answer'], ['answer', 'send']] as const) {
+    const { token } = await app.vend([...verbs], ['helped'])
+    const person = a2aClient(app.url, 'helped', token)
+    const { error } = await person.send('here', { taskId: task.id }, inline)
+    expect(error.data[0].reason).toBe('PERMISSION_DENIED')
+  }
+  expect((await a2a.get(task.id)).history).toHaveLength(1)
+  const { result } = await a2a.call('ListTaskPushNotificationConfigs', { taskId: task.id })
+  expect(result).toEqual({ configs: [] })
+})
+
 test("another client's webhooks are not there, whatever is asked of them", async () => {
   const receiver = await startReceiver()
   const { a2a, create } = await peopleOf(app, 'shared')
