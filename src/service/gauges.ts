@@ -2,7 +2,7 @@
 import type { Metrics } from '../base/metrics.ts'
 import { INTERRUPT_STATES, phaseOf, STATE_NAMES, type State } from '../domain/lifecycle.ts'
 import type { Database } from '../store/database.ts'
-import { readDeliveryGauges } from '../store/deliveries.ts'
+import { readDeliveryGauges } from '../store/delivery-log.ts'
 import { readGauges, readQueues } from '../store/queues.ts'
 import type { Line } from './line.ts'
 

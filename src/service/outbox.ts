@@ -20,9 +20,9 @@ import {
   type LeasedDelivery,
   type LeaseWish,
   leaseDeliveries,
-  purgeDeliveries,
   settleDelivery,
 } from '../store/deliveries.ts'
+import { purgeDeliveries } from '../store/delivery-log.ts'
 import { readEvents } from '../store/events.ts'
 import { readAsOf } from '../store/views.ts'
 import type { Directory } from './directory.ts'

@@ -7,7 +7,7 @@ import { invalid, Refusal, type Violation } from '../domain/errors.ts'
 import { type NewPushConfig, PUSH_CONFIGS_AT_MOST, type PushConfig } from '../domain/push.ts'
 import { type Caller, type Scope, watchScope } from '../domain/scope.ts'
 import type { Database, Session } from '../store/database.ts'
-import { listDeliveries, retryDelivery } from '../store/deliveries.ts'
+import { listDeliveries, retryDelivery } from '../store/delivery-log.ts'
 import {
   deletePushConfig,
   type KeptPushConfig,

@@ -1,4 +1,10 @@
 // MUSTs 50 to 52, pitfall 47: a webhook is told in the dialect that its config was made in.
+import { Role } from '@a2a-js/sdk'
+import {
+  ClientFactory,
+  DefaultAgentCardResolver,
+  JsonRpcTransportFactory,
+} from '@a2a-js/sdk/client'
 import { A2AClient } from 'a2a-sdk-0.3/client'
 import { expect, test } from 'vitest'
 import { rpc } from '../support/actors.ts'
@@ -113,4 +119,71 @@ test('the SDK of 0.3 sets, gets, lists and deletes configs of a task', async () 
   const of = { id: task.id, pushNotificationConfigId: 'default' }
   expect(await sdk.deleteTaskPushNotificationConfig(of)).toMatchObject({ result: null })
   expect(await sdk.listTaskPushNotificationConfig({ id: task.id })).toMatchObject({ result: [] })
+})
+
+test('the SDK of 1.0 sends with a webhook, and makes, gets, lists and deletes another', async () => {
+  const receiver = await startReceiver()
+  const { client, worker } = await peopleOf(app, 'sdk-new')
+  const fetchImpl: typeof fetch = (input, init) => {
+    const headers = new Headers(init?.headers)
+    headers.set('Authorization', `Bearer ${client.token}`)
+    return fetch(input, { ...init, headers })
+  }
+  const sdk = await new ClientFactory({
+    transports: [new JsonRpcTransportFactory({ fetchImpl })],
+    cardResolver: new DefaultAgentCardResolver({ path: '.well-known/agent-card.json' }),
+  }).createFromUrl(`${app.url}/a2a/sdk-new/`)
+  const config = (path: string, taskId = '', id = '') => ({
+    tenant: '',
+    id,
+    taskId,
+    url: `${receiver.url}/${path}`,
+    token: '',
+    authentication: { scheme: 'Bearer', credentials: 'cred' },
+  })
+  const sent = await sdk.sendMessage({
+    tenant: '',
+    message: {
+      messageId: 'm',
+      contextId: '',
+      taskId: '',
+      role: Role.ROLE_USER,
+      parts: [
+        {
+          content: { $case: 'text', value: 'x' },
+          metadata: undefined,
+          filename: '',
+          mediaType: '',
+        },
+      ],
+      metadata: undefined,
+      extensions: [],
+      referenceTaskIds: [],
+    },
+    configuration: {
+      acceptedOutputModes: [],
+      taskPushNotificationConfig: config('inline'),
+      returnImmediately: true,
+    },
+    metadata: undefined,
+  })
+  const taskId = 'id' in sent ? sent.id : ''
+  const made = await sdk.createTaskPushNotificationConfig(config('made', taskId, 'c'))
+  expect(made).toMatchObject({ id: 'c', taskId, authentication: { scheme: 'Bearer' } })
+  const of = { tenant: '', taskId, id: 'c' }
+  expect(await sdk.getTaskPushNotificationConfig(of)).toEqual(made)
+  const { configs } = await sdk.listTaskPushNotificationConfig({
+    tenant: '',
+    taskId,
+    pageSize: 0,
+    pageToken: '',
+  })
+  expect(configs).toHaveLength(2)
+  const todo = await worker.claim()
+  await receiver.came('/made', 1)
+  await sdk.deleteTaskPushNotificationConfig(of)
+  await worker.call('todos.complete', todo.held)
+  const told = await receiver.came('/inline', 2)
+  expect(told.every(({ headers }) => headers.authorization === 'Bearer cred')).toBe(true)
+  expect(receiver.at('/made')).toHaveLength(1)
 })

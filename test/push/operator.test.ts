@@ -194,7 +194,7 @@ test('metrics count tries by what came of them, and what is pending or dead', as
 })
 
 test('what was settled long ago is forgotten, dead ones last', async () => {
-  const { purgeDeliveries } = await import('../../src/store/deliveries.ts')
+  const { purgeDeliveries } = await import('../../src/store/delivery-log.ts')
   const { openDatabase } = await import('../../src/store/database.ts')
   const database = openDatabase({ connectionString: app.databaseUrl, poolSize: 1 })
   try {
