@@ -4,6 +4,7 @@
  */
 import { setMaxListeners } from 'node:events'
 import type { Express } from 'express'
+import { createCourier } from './background/courier.ts'
 import { drain } from './background/drain.ts'
 import { createSupervisor } from './background/supervisor.ts'
 import { createWorkers } from './background/workers.ts'
@@ -11,6 +12,7 @@ import { createLog, type Log } from './base/log.ts'
 import { createMetrics, type Metrics } from './base/metrics.ts'
 import { VERSION } from './base/version.ts'
 import type { Config } from './config.ts'
+import { PUSH_LIMITS, type PushLimits } from './domain/push.ts'
 import { createAuth } from './http/auth.ts'
 import { createBoard, createBoardAuth } from './http/board.ts'
 import { createBoardSessions } from './http/board-session.ts'
@@ -22,6 +24,8 @@ import { AGENT_METHODS } from './protocol/agent/methods.ts'
 import { createCardSigner } from './protocol/card-signature.ts'
 import type { Services } from './protocol/method.ts'
 import { OPERATOR_METHODS } from './protocol/operator/methods.ts'
+import { fromOwed as fromOwedV1 } from './protocol/v1/translate.ts'
+import { fromOwed as fromOwedV03 } from './protocol/v03/push.ts'
 import { createAgentService } from './service/agent.ts'
 import { createBatches } from './service/batches.ts'
 import { createClientService } from './service/client.ts'
@@ -34,6 +38,8 @@ import { createIntake } from './service/intake.ts'
 import { createLine } from './service/line.ts'
 import { createLines } from './service/lines.ts'
 import { createOperatorService } from './service/operator.ts'
+import { createOutbox } from './service/outbox.ts'
+import { createPush } from './service/push.ts'
 import { createRate } from './service/rate.ts'
 import { createReadiness } from './service/readiness.ts'
 import { createRevocation } from './service/revocation.ts'
@@ -44,6 +50,9 @@ import { createWake } from './store/wake.ts'
 import { silentBus, type WakeBus } from './store/wake-bus.ts'
 import { natsBus } from './store/wake-nats.ts'
 import { postgresBus } from './store/wake-postgres.ts'
+import { createGuard } from './webhook/guard.ts'
+import { createPoster, type PostOptions } from './webhook/post.ts'
+import { newSecret, signatureOf } from './webhook/signature.ts'
 
 export interface SwitchboardOptions {
   config: Config
@@ -76,6 +85,14 @@ export interface SwitchboardOptions {
   bodyLimitBytes?: number
   /** What stopping may take in all, in ms; most of it is for calls under way. */
   drainMs?: number
+  push?: PushOptions
+}
+
+/** How webhooks are told. */
+export interface PushOptions extends Partial<PushLimits & Omit<PostOptions, 'guard'>> {
+  /** Tries under way on this node, and of those to one host. */
+  concurrency?: number
+  perHost?: number
 }
 
 export interface Switchboard {
@@ -103,6 +120,9 @@ const TIDY_MS = 60_000
 const BOARD_CODE_MS = 10 * 60_000
 const DRAIN_MS = 13_000
 const SSE_RETRY_MS = 2000
+const PUSH = { connectMs: 10_000, concurrency: 64, perHost: 8 } as const
+/** A webhook that is slow to answer keeps no node from stopping. */
+const COURIER_DRAIN_MS = 5000
 
 const streamObserver = (metrics: Metrics, kind: string) => ({
   opened: () => metrics.streamsOpen.inc({ kind }),
@@ -141,8 +161,17 @@ const busOf = (options: SwitchboardOptions, log: Log): WakeBus => {
   return silentBus
 }
 
+interface CoreParts {
+  log: Log
+  metrics: Metrics
+  stopping: AbortSignal
+  /** Where this node listens, once it does. */
+  listening: () => { host: string; port: number } | null
+}
+
 /** Everything below HTTP. */
-const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => {
+const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
+  const { log, metrics, stopping, listening } = parts
   const { databaseUrl: connectionString, poolSize, acquireMs, statementMs, lockMs } = options
   const { keepAliveMs, pooled } = options
   const pollMs = options.pollMs ?? POLL_MS
@@ -165,14 +194,17 @@ const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => 
   const line = createLine({ database, wake, pollMs })
   const watch = createWatch({ database, wake, pollMs })
   const lines = createLines({ database, wake, metrics, log })
-  const deliver = createDeliver({ database, lines, metrics })
+  const { webhookAllowHttp: allowHttp, webhookAllow: allow } = options.config
+  const guard = createGuard({ allowHttp, allow, own: listening })
+  const push = createPush({ database, urlProblem: guard.urlProblem, newSecret })
+  const deliver = createDeliver({ database, lines, push, metrics })
   const keys = createKeys({ directory })
   const intake = createIntake({ database, deliver, lines, rate: createRate(), keys, metrics })
   const family = createFamily({ database, directory, wake, metrics, log })
   const batches = createBatches({ database, log })
   const revocation = createRevocation({ database, batches, metrics })
   const services: Services = {
-    client: createClientService({ database, directory, deliver, intake, keys, metrics }),
+    client: createClientService({ database, directory, deliver, intake, keys, push, metrics }),
     agent: createAgentService({ database, directory, line, wake, family, metrics, pollMs }),
     operator: createOperatorService({
       database,
@@ -183,6 +215,7 @@ const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => 
       family,
       revocation,
     }),
+    push,
     watch,
   }
   const sweep = createSweep({
@@ -195,8 +228,22 @@ const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => 
     metrics,
     log,
   })
+  const pushing = { ...PUSH, ...PUSH_LIMITS, ...options.push }
+  const poster = createPoster({ ...pushing, guard })
+  const courier = createCourier({
+    ...pushing,
+    outbox: createOutbox({ database, directory, limits: pushing, metrics, log }),
+    payloads: { '1.0': fromOwedV1, '0.3': fromOwedV03 },
+    post: poster.post,
+    sign: signatureOf,
+    onOwed: (listener) => wake.on('deliveries', listener),
+    stopping,
+    log,
+    pollMs,
+  })
   const workers = createWorkers({
     sweep,
+    courier: courier.run,
     listen: wake.run,
     log,
     metrics,
@@ -207,7 +254,14 @@ const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => 
     tidyMs: options.tidyMs ?? TIDY_MS,
   })
   const supervisor = createSupervisor(workers, { log, metrics })
-  return { database, wake, directory, line, lines, family, watch, services, sweep, supervisor }
+  const webhooks = {
+    stop: async (ms: number) => {
+      await courier.drain(Math.min(ms, COURIER_DRAIN_MS))
+      await poster.close()
+    },
+  }
+  const core = { database, wake, directory, line, lines, family, watch, services, sweep }
+  return { ...core, supervisor, webhooks }
 }
 
 export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
@@ -215,13 +269,17 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
   const log = options.log ?? createLog(config.logLevel)
   const metrics = createMetrics()
   metrics.buildInfo.set({ version: VERSION }, 1)
-  const core = createCore(options, log, metrics)
-  const { database, wake, directory, line, lines, family, watch, services, supervisor } = core
-
   const stopping = new AbortController()
   // Each request under way listens: many at once are no leak.
   setMaxListeners(0, stopping.signal)
   const listener = createListener({ host: config.host, port: config.port })
+  const core = createCore(options, {
+    log,
+    metrics,
+    stopping: stopping.signal,
+    listening: listener.address,
+  })
+  const { database, wake, directory, line, lines, family, watch, services, supervisor } = core
   const publicUrl = (): string => config.publicUrl ?? listener.url()
   const observe = observer(metrics)
   const { authenticate } = directory
@@ -277,6 +335,7 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
     drain(
       [
         { part: 'calls', owedMs: 0, run: (ms) => listener.stop(ms) },
+        { part: 'webhooks', owedMs: 1000, run: core.webhooks.stop },
         { part: 'workers', owedMs: 2000, run: (ms) => supervisor.stop(ms) },
         {
           part: 'waits',

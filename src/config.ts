@@ -3,6 +3,7 @@
  * Everything wrong is reported at once, a line for each, and no line shows a value: it may be a
  * secret, or hold one. An empty variable counts as unset.
  */
+import { isIP } from 'node:net'
 import path from 'node:path'
 import { z } from 'zod'
 import { type CardKey, readCardKeys } from './config/card-keys.ts'
@@ -26,6 +27,10 @@ export interface Config {
   cardKeys: readonly CardKey[]
   adminToken: string | null
   metricsToken: string | null
+  /** Webhooks may be plain http. */
+  webhookAllowHttp: boolean
+  /** CIDRs, addresses and host names that webhooks may lead to although they are not public. */
+  webhookAllow: readonly string[]
   logLevel: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace' | 'silent'
 }
 
@@ -117,6 +122,20 @@ const cardKeys = z.string().transform((text, context) => {
   return keys
 })
 
+/** Whether it is a CIDR, an address or a host name. */
+const isTarget = (entry: string): boolean => {
+  const [address = '', bits, ...more] = entry.split('/')
+  if (bits === undefined) return isIP(entry) !== 0 || /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/i.test(entry)
+  const most = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1
+  return more.length === 0 && /^\d{1,3}$/.test(bits) && Number(bits) <= most
+}
+
+const listOf = (text: string): string[] =>
+  text
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '')
+
 const LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 
 const VARIABLES = z.object({
@@ -137,16 +156,19 @@ const VARIABLES = z.object({
   SWITCHBOARD_CARD_KEYS: cardKeys.default([]),
   SWITCHBOARD_ADMIN_TOKEN: token(16).nullable().default(null),
   SWITCHBOARD_METRICS_TOKEN: token(1).nullable().default(null),
+  SWITCHBOARD_WEBHOOK_ALLOW_HTTP: z
+    .enum(['true', 'false'], { error: 'must be true or false' })
+    .default('false'),
+  SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: sound((text) =>
+    listOf(text).every(isTarget)
+      ? null
+      : 'must be a list of CIDRs, addresses and host names, with commas between',
+  ).default(''),
   LOG_LEVEL: z.enum(LEVELS, { error: `must be one of ${LEVELS.join(', ')}` }).default('info'),
 })
 
 /** Reserved for later, or read by the command line. */
-const TOLERATED = [
-  'SWITCHBOARD_WEBHOOK_ALLOW_HTTP',
-  'SWITCHBOARD_WEBHOOK_ALLOW_CIDRS',
-  'SWITCHBOARD_URL',
-  'SWITCHBOARD_TOKEN',
-]
+const TOLERATED = ['SWITCHBOARD_URL', 'SWITCHBOARD_TOKEN']
 
 /** A variable with a typing error in its name would otherwise do nothing, and say nothing. */
 const unknownVariables = (names: string[]): string[] => {
@@ -179,6 +201,8 @@ export const readConfig = (env: NodeJS.ProcessEnv): Readonly<Config> => {
     cardKeys: data.SWITCHBOARD_CARD_KEYS,
     adminToken: data.SWITCHBOARD_ADMIN_TOKEN,
     metricsToken: data.SWITCHBOARD_METRICS_TOKEN,
+    webhookAllowHttp: data.SWITCHBOARD_WEBHOOK_ALLOW_HTTP === 'true',
+    webhookAllow: listOf(data.SWITCHBOARD_WEBHOOK_ALLOW_CIDRS),
     logLevel: data.LOG_LEVEL,
   })
 }

@@ -28,6 +28,8 @@ describe('what is read', () => {
       cardKeys: [],
       adminToken: null,
       metricsToken: null,
+      webhookAllowHttp: false,
+      webhookAllow: [],
       logLevel: 'info',
     })
   })
@@ -46,6 +48,8 @@ describe('what is read', () => {
       SWITCHBOARD_CARD_KEYS: JSON.stringify(jwk),
       SWITCHBOARD_ADMIN_TOKEN: 'sixteen-letters!',
       SWITCHBOARD_METRICS_TOKEN: 'm',
+      SWITCHBOARD_WEBHOOK_ALLOW_HTTP: 'true',
+      SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: '10.0.0.0/8, localhost',
       LOG_LEVEL: 'debug',
     }
     expect(readConfig(env)).toEqual({
@@ -60,6 +64,8 @@ describe('what is read', () => {
       cardKeys: [{ kid: 'k', alg: 'ES256', jwk: expect.objectContaining({ d: jwk.d }) }],
       adminToken: 'sixteen-letters!',
       metricsToken: 'm',
+      webhookAllowHttp: true,
+      webhookAllow: ['10.0.0.0/8', 'localhost'],
       logLevel: 'debug',
     })
   })
@@ -85,6 +91,7 @@ describe('what is refused', () => {
       SWITCHBOARD_CARD_KEYS: '{"keys":[{"kty":"oct"},{"kty":"EC","crv":"P-256"}]}',
       SWITCHBOARD_ADMIN_TOKEN: 'short',
       SWITCHBOARD_METRICS_TOKEN: 'two words',
+      SWITCHBOARD_WEBHOOK_ALLOW_HTTP: 'yes',
       LOG_LEVEL: 'loud',
       SWITCHBOARD_PUBLIC_ULR: 'https://tasks.example',
     })
@@ -98,6 +105,7 @@ describe('what is refused', () => {
       'SWITCHBOARD_CARD_KEYS',
       'SWITCHBOARD_ADMIN_TOKEN',
       'SWITCHBOARD_METRICS_TOKEN',
+      'SWITCHBOARD_WEBHOOK_ALLOW_HTTP',
       'LOG_LEVEL',
       'SWITCHBOARD_PUBLIC_ULR',
     ])
@@ -143,6 +151,13 @@ describe('what is refused', () => {
     expect(more).toEqual([])
   })
 
+  test.each(['10.0.0.0/33', '::/129', 'localhost/8', '10.0.0.0/8;::1', 'http://localhost', 'a b'])(
+    '%j is no list of where webhooks may lead',
+    (list) => {
+      expect(problemsOf({ SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: list })).toHaveLength(1)
+    },
+  )
+
   test('a variable with a typing error in its name is not passed over in silence', () => {
     expect(problemsOf({ SWITCHBOARD_ADMIN_TOKN: 'sixteen-letters!' })[0]).toContain(
       'SWITCHBOARD_ADMIN_TOKEN',
@@ -151,8 +166,6 @@ describe('what is refused', () => {
 
   test('variables kept for later and those of the command line are let pass', () => {
     const later = {
-      SWITCHBOARD_WEBHOOK_ALLOW_HTTP: 'x',
-      SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: 'x',
       SWITCHBOARD_URL: 'x',
       SWITCHBOARD_TOKEN: 'x',
     }

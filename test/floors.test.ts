@@ -50,8 +50,20 @@ const MAY: Record<string, readonly string[]> = {
   rpc: ['domain', 'base', 'protocol'],
   http: ['domain', 'base', 'protocol', 'rpc', 'service/contract.ts'],
   background: ['domain', 'base', 'service'],
+  webhook: ['domain'],
   'agent-kit': ['base'],
-  app: ['base', 'config', 'domain', 'store', 'service', 'protocol', 'rpc', 'http', 'background'],
+  app: [
+    'base',
+    'config',
+    'domain',
+    'store',
+    'service',
+    'protocol',
+    'rpc',
+    'http',
+    'background',
+    'webhook',
+  ],
   cli: [
     'base',
     'config',
@@ -113,6 +125,8 @@ test('each library has its home', () => {
     '@nats-io/transport-node': /^store\/wake-nats\.ts$/,
     pino: /^base\/log\.ts$/,
     commander: /^cli\//,
+    undici: /^webhook\/post\.ts$/,
+    'ipaddr.js': /^webhook\/guard\.ts$/,
     'ajv/dist/2020.js': /^service\/answer-schema\.ts$/,
   }
   const wrong = sources.flatMap(({ name, imports }) =>
@@ -152,7 +166,7 @@ test('nothing but the lifecycle lists the states', () => {
 
 test('the database is spoken to in the store only', () => {
   const sql =
-    /\b(select|insert into|delete from)\b[^'`]*\b(todos|events|attempts|messages|queues|endpoints)\b/
+    /\b(select|insert into|delete from)\b[^'`]*\b(todos|events|attempts|messages|queues|endpoints|push_configs|deliveries)\b/
   const wrong = sources.filter(({ name, text }) => !name.startsWith('store/') && sql.test(text))
   expect(wrong.map(({ name }) => name)).toEqual([])
 })

@@ -38,6 +38,8 @@ const start = async ({ databaseUrl }: { databaseUrl: string }): Promise<Started>
       cardKeys: [],
       adminToken,
       metricsToken: null,
+      webhookAllowHttp: false,
+      webhookAllow: [],
       logLevel: 'silent',
     },
   })

@@ -23,6 +23,7 @@ export interface WorkerParts {
   /** The placer is nudged by commits; this is how long a lost nudge may delay an event. */
   placeMs: number
   tidyMs: number
+  courier: Worker['run']
 }
 
 /** Commits of a busy moment are placed together: a busy feed costs 200 statements a second. */
@@ -48,6 +49,7 @@ export const createWorkers = (parts: WorkerParts): Worker[] => {
     worker('placer', (signal, health) =>
       placing(guarded('place', sweep.place, parts, health), parts, signal),
     ),
+    worker('courier', parts.courier),
     ticking('janitor', 'tidy', tidyMs, sweep.tidy),
   ]
 }

@@ -6,6 +6,7 @@
 import { VERSION } from '../base/version.ts'
 import { addAnswer } from './commands/answer.ts'
 import { addCancel } from './commands/cancel.ts'
+import { addDeliveries } from './commands/deliveries.ts'
 import { addDev } from './commands/dev.ts'
 import { addList } from './commands/list.ts'
 import { addMigrate } from './commands/migrate.ts'
@@ -39,6 +40,7 @@ const COMMANDS = [
   addCancel,
   addRetry,
   addWhy,
+  addDeliveries,
 ]
 
 endSilentlyWithoutReader()

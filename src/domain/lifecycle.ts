@@ -93,6 +93,9 @@ export type Condition =
   | 'leftBy'
   | 'readAll'
 
+/** How an event looks from outside. */
+export type Shown = 'status' | 'artifact'
+
 export interface Rule {
   readonly by: 'client' | 'agent' | 'operator' | 'server'
   readonly from: readonly State[]
@@ -111,6 +114,8 @@ export interface Rule {
   readonly progress?: true
   /** Appends an event. A heartbeat says only that the process lives and appends none. */
   readonly event: boolean
+  /** What its event is to those outside: streams show it and webhooks are told, or neither. */
+  readonly shown: Shown | null
   /** Emitted when the todo lands in `pending` (or comes due). */
   readonly ready?: ReadyReason
 }
@@ -129,6 +134,7 @@ export const VERBS = {
     lease: 'grant',
     attempt: 'open',
     event: true,
+    shown: 'status',
   },
   heartbeat: {
     by: 'agent',
@@ -138,6 +144,7 @@ export const VERBS = {
     lease: 'extend',
     attempt: 'keep',
     event: false,
+    shown: null,
   },
   hold: {
     by: 'agent',
@@ -147,6 +154,7 @@ export const VERBS = {
     lease: 'keep',
     attempt: 'keep',
     event: false,
+    shown: null,
   },
   progress: {
     by: 'agent',
@@ -157,6 +165,7 @@ export const VERBS = {
     attempt: 'keep',
     progress: true,
     event: true,
+    shown: null,
   },
   say: {
     by: 'agent',
@@ -167,6 +176,7 @@ export const VERBS = {
     attempt: 'keep',
     progress: true,
     event: true,
+    shown: 'status',
   },
   artifact: {
     by: 'agent',
@@ -177,6 +187,7 @@ export const VERBS = {
     attempt: 'keep',
     progress: true,
     event: true,
+    shown: 'artifact',
   },
   fork: {
     by: 'agent',
@@ -187,6 +198,7 @@ export const VERBS = {
     attempt: 'keep',
     progress: true,
     event: true,
+    shown: null,
   },
   /** The same by an operator: whoever holds the parent, if anybody does. */
   adopt: {
@@ -197,6 +209,7 @@ export const VERBS = {
     lease: 'keep',
     attempt: 'keep',
     event: true,
+    shown: null,
   },
   /** The parent waits for its children without a holder; claimable once the condition holds. */
   join: {
@@ -208,6 +221,7 @@ export const VERBS = {
     attempt: 'released',
     refund: true,
     event: true,
+    shown: null,
   },
   interrupt: {
     by: 'agent',
@@ -218,6 +232,7 @@ export const VERBS = {
     attempt: 'keep',
     progress: true,
     event: true,
+    shown: 'status',
   },
   resume: {
     by: 'client',
@@ -227,6 +242,7 @@ export const VERBS = {
     lease: 'renew',
     attempt: 'keep',
     event: true,
+    shown: 'status',
   },
   answer: {
     by: 'client',
@@ -237,6 +253,7 @@ export const VERBS = {
     attempt: 'released',
     refund: true,
     event: true,
+    shown: 'status',
     ready: 'answered',
   },
   /** For whoever works on it, now or next; also once its question has been answered. */
@@ -248,6 +265,7 @@ export const VERBS = {
     lease: 'keep',
     attempt: 'keep',
     event: true,
+    shown: null,
   },
   /** The answer is stored and the deadline met; the resume waits until the line is free. */
   defer: {
@@ -258,6 +276,7 @@ export const VERBS = {
     lease: 'keep',
     attempt: 'keep',
     event: true,
+    shown: null,
   },
   acknowledge: {
     by: 'agent',
@@ -267,6 +286,7 @@ export const VERBS = {
     lease: 'keep',
     attempt: 'keep',
     event: false,
+    shown: null,
   },
   complete: {
     by: 'agent',
@@ -276,6 +296,7 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'completed',
     event: true,
+    shown: 'status',
   },
   fail: {
     by: 'agent',
@@ -285,6 +306,7 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'failed',
     event: true,
+    shown: 'status',
   },
   release: {
     by: 'agent',
@@ -295,6 +317,7 @@ export const VERBS = {
     attempt: 'released',
     refund: true,
     event: true,
+    shown: 'status',
     ready: 'released',
   },
   reject: {
@@ -305,6 +328,7 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'rejected',
     event: true,
+    shown: 'status',
   },
   cancel: {
     by: 'client',
@@ -314,6 +338,7 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'canceled',
     event: true,
+    shown: 'status',
   },
   reapLease: {
     by: 'server',
@@ -324,6 +349,7 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'reaped',
     event: true,
+    shown: 'status',
     ready: 'requeued',
   },
   reapInterrupt: {
@@ -335,6 +361,7 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'reaped',
     event: true,
+    shown: 'status',
     ready: 'requeued',
   },
   /** Alive but wedged: no progress for too long, or working for too long (heartbeats regardless). */
@@ -347,6 +374,7 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'timed_out',
     event: true,
+    shown: 'status',
     ready: 'requeued',
   },
   /** Not started in time, or not finished in time whatever its retries: there is no next one. */
@@ -358,6 +386,7 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'timed_out',
     event: true,
+    shown: 'status',
   },
   /** The holder's endpoint was revoked, and another live endpoint may claim the queue. */
   revoke: {
@@ -369,6 +398,7 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'revoked',
     event: true,
+    shown: 'status',
     ready: 'requeued',
   },
   /** The same, parked questions too, where nobody is left who may claim it: it would park for good. */
@@ -380,6 +410,7 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'revoked',
     event: true,
+    shown: 'status',
   },
   /** The line is free and this one has waited longest. */
   unblock: {
@@ -390,6 +421,7 @@ export const VERBS = {
     lease: 'keep',
     attempt: 'keep',
     event: true,
+    shown: null,
     ready: 'unblocked',
   },
   /** Nobody has claimed the front: an answer goes before it. */
@@ -401,6 +433,7 @@ export const VERBS = {
     lease: 'keep',
     attempt: 'keep',
     event: false,
+    shown: null,
   },
   /** The line is free for a todo whose answer came while it was busy: its holder goes on … */
   resumeLater: {
@@ -411,6 +444,7 @@ export const VERBS = {
     lease: 'renew',
     attempt: 'keep',
     event: true,
+    shown: 'status',
   },
   /** … or, parked, it may be claimed again. */
   answerLater: {
@@ -422,6 +456,7 @@ export const VERBS = {
     attempt: 'released',
     refund: true,
     event: true,
+    shown: 'status',
     ready: 'answered',
   },
   /** What a parent waits for has come about. */
@@ -433,6 +468,7 @@ export const VERBS = {
     lease: 'keep',
     attempt: 'keep',
     event: true,
+    shown: null,
     ready: 'joined',
   },
   /** A scheduled retry or a delayed release has come due: nothing moves but the ready hook. */
@@ -444,6 +480,7 @@ export const VERBS = {
     lease: 'keep',
     attempt: 'keep',
     event: true,
+    shown: null,
     ready: 'retried',
   },
 } as const satisfies Record<string, Rule>
@@ -455,6 +492,15 @@ export const VERB_NAMES = Object.keys(VERBS) as Verb[]
 export type EventVerb = Verb | 'send'
 
 export const rule = (verb: Verb): Rule => VERBS[verb]
+
+/** What this event is to those outside; null for one that they are not told of. */
+export const shownAs = (verb: EventVerb): Shown | null =>
+  verb === 'send' ? 'status' : rule(verb).shown
+
+/** The verbs that make a todo's status anew: those that may lead elsewhere, and words of its agent. */
+export const STATUS_VERBS: readonly Verb[] = VERB_NAMES.filter(
+  (verb) => rule(verb).to !== 'same' || verb === 'say',
+)
 
 /** Whether an event with this verb is a transition; a takeover is one although its state stays. */
 export const isTransition = (verb: EventVerb): boolean =>

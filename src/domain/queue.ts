@@ -22,7 +22,7 @@ export interface QueueCard {
   provider?: { organization: string; url: string }
   documentationUrl?: string
   iconUrl?: string
-  /** `extendedAgentCard` is off, the others as far as they are served, unless said otherwise. */
+  /** `extendedAgentCard` is off, the others on, unless said otherwise. */
   capabilities?: {
     streaming?: boolean
     pushNotifications?: boolean

@@ -21,7 +21,7 @@ export interface RestRouteParts extends ExchangeParts {
   /** Refuses where the request does not ask for this version. */
   checkVersion(req: Request, query: Query, version: Version): void
   /** What a row is given; may refuse. */
-  enter(req: Request, queue: string, facts: CallFacts): Promise<QueueCall>
+  enter(req: Request, queue: string, facts: CallFacts, version: Version): Promise<QueueCall>
 }
 
 /** `Accept` names this type itself; a wildcard does not. */
@@ -66,7 +66,7 @@ export const restRoute = (parts: RestRouteParts): RequestHandler => {
           verb: req.method,
           query,
           checkVersion: () => checkVersion(req, query, version),
-          enter: async () => enter(req, decodePath(queue), facts),
+          enter: async () => enter(req, decodePath(queue), facts, version),
           readBody: async (optional) =>
             hasBody(req) ? readText(req, { ...body, untyped: optional }) : '',
         })

@@ -144,9 +144,15 @@ const A2A_MEDIA_TYPES = ['application/json', 'application/a2a+json']
 /** What a row of A2A is given: the caller's right opens the queue, which says what is extended. */
 const enterA2a =
   ({ services, readQueue }: HttpParts) =>
-  async (req: express.Request, name: string, facts: CallFacts): Promise<QueueCall> => {
+  async (
+    req: express.Request,
+    name: string,
+    facts: CallFacts,
+    { version: dialect }: Version,
+  ): Promise<QueueCall> => {
     const queue = enterQueue(facts.caller, await readQueue(name))
-    return { ...facts, services, queue, extensions: negotiated(req, queue) }
+    const setHeader = (header: string, value: string) => req.res?.setHeader(header, value)
+    return { ...facts, services, queue, dialect, extensions: negotiated(req, queue), setHeader }
   }
 
 /** POST /a2a/:queue: the version chooses the table. */
@@ -161,10 +167,13 @@ const a2aRoute = (parts: HttpParts, versions: readonly Version[]): express.Reque
       batches: false,
     }),
     body: bodyOptions(parts, A2A_MEDIA_TYPES),
-    open: (req, facts) => ({
-      serve: () => versionFor(versions, req.get('A2A-Version'), req.query['A2A-Version']),
-      enter: () => enter(req, String(req.params.queue), facts),
-    }),
+    open: (req, facts) => {
+      const served = () => versionFor(versions, req.get('A2A-Version'), req.query['A2A-Version'])
+      return {
+        serve: served,
+        enter: () => enter(req, String(req.params.queue), facts, served()),
+      }
+    },
   })
 }
 

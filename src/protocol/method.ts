@@ -5,11 +5,13 @@
  * calls the same ones.
  */
 import type { z } from 'zod'
+import type { Dialect } from '../domain/push.ts'
 import type { Caller } from '../domain/scope.ts'
 import type {
   AgentService,
   ClientService,
   OperatorService,
+  PushService,
   Queue,
   Watch,
 } from '../service/contract.ts'
@@ -18,6 +20,7 @@ export interface Services {
   client: ClientService
   agent: AgentService
   operator: OperatorService
+  push: PushService
   watch: Watch
 }
 
@@ -40,6 +43,10 @@ export interface QueueCall extends Call {
   queue: Queue
   /** URIs of the extensions that the client asked for and the queue's card declares. */
   extensions: ReadonlySet<string>
+  /** The version of the protocol that the client speaks: its webhooks are told in it. */
+  dialect: Dialect
+  /** Sets a header of the answer, before it is sent. */
+  setHeader(name: string, value: string): void
   /** The id that a new task gets, where a dialect lets its clients choose; never a client's own. */
   newTaskId?: string
 }

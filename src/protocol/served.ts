@@ -21,11 +21,9 @@ export const SERVED_INTERFACES: readonly ServedInterface[] = [
   { version: '0.3', binding: 'HTTP+JSON' },
 ]
 
-/** The one switch of push notifications; a queue can only switch them off. */
-const SERVED_PUSH: boolean = false
-
+/** A queue can switch either off. */
 export const offersPush = ({ capabilities }: QueueCard): boolean =>
-  SERVED_PUSH && capabilities?.pushNotifications !== false
+  capabilities?.pushNotifications !== false
 
 export const offersStreaming = ({ capabilities }: QueueCard): boolean =>
   capabilities?.streaming !== false

@@ -3,6 +3,7 @@
  * parameter of that name; absent or empty means 0.3, patch numbers do not count. What is not
  * served is refused before the method is looked at. A version that we serve is one row.
  */
+import type { Dialect } from '../domain/push.ts'
 import { a2aError, WireRefusal, type Wording } from './errors.ts'
 import type { MethodTable, QueueCall } from './method.ts'
 import { compilePaths, NOTHING_HERE, type RestBinding } from './path.ts'
@@ -21,7 +22,7 @@ const ASSUMED = '0.3'
 
 export interface Version {
   /** `Major.Minor`, as the agent card declares it. */
-  version: string
+  version: Dialect
   table: MethodTable<QueueCall>
   wording: Wording
   rest: RestBinding
@@ -30,7 +31,7 @@ export interface Version {
 }
 
 /** The version of each row, the preferred one first. What cards declare is in served.ts. */
-const SERVED_VERSIONS = ['1.0', '0.3'] as const
+const SERVED_VERSIONS = ['1.0', '0.3'] as const satisfies Dialect[]
 
 /** All served versions, in that order. */
 export const createVersions = (options: V1Options): readonly Version[] => {

@@ -14,6 +14,7 @@ import type { Deliver } from './deliver.ts'
 import type { Directory } from './directory.ts'
 import type { Keys } from './idempotency.ts'
 import type { Intake } from './intake.ts'
+import type { Push } from './push.ts'
 
 export interface ClientParts {
   database: Database
@@ -21,6 +22,7 @@ export interface ClientParts {
   deliver: Deliver
   intake: Intake
   keys: Keys
+  push: Pick<Push, 'vet'>
   metrics: Metrics
 }
 
@@ -32,7 +34,7 @@ const scopeFor = (caller: Caller, queue: string): Scope => {
 }
 
 export const createClientService = (parts: ClientParts): ClientService => {
-  const { database, directory, deliver, intake, keys, metrics } = parts
+  const { database, directory, deliver, intake, keys, push, metrics } = parts
   return {
     send: async (send, caller) => {
       if (caller.kind === 'operator') throw new Refusal('forbidden')
@@ -44,11 +46,12 @@ export const createClientService = (parts: ClientParts): ClientService => {
         }
         const scope = scopeFor(caller, queue)
         const key = await keys.of(send, null, clientId)
-        return deliver(message.taskId, message, scope, clientId, key)
+        const config = send.push && push.vet(send.push, caller)
+        return deliver(message.taskId, message, scope, clientId, key, config)
       }
       const found = await directory.queue(queue)
       if (!found || !may(caller, 'send', queue)) throw new Refusal('forbidden')
-      return intake.take(send, found, caller.endpoint)
+      return intake.take(send, found, caller.endpoint, send.push && push.vet(send.push, caller))
     },
     get: async (id, scope, options) => {
       const view = await readView(database, id, scope, options?.artifacts ?? true)

@@ -4,6 +4,7 @@
  */
 import type { InterruptState, State } from '../domain/lifecycle.ts'
 import type { BusyPolicy, QueuePolicy, Timeouts } from '../domain/policy.ts'
+import type { Delivery, DeliveryState, NewPushConfig, PushConfig } from '../domain/push.ts'
 import type { AgentExtension, Queue, QueueCard } from '../domain/queue.ts'
 import type { Caller, Endpoint, EndpointVerb, Scope } from '../domain/scope.ts'
 import type {
@@ -52,6 +53,8 @@ export interface Send {
   effects?: string[]
   /** The sender's name for this send: under it, the same send again makes nothing new. */
   idempotencyKey?: string
+  /** A webhook for the task, kept with it or not at all. */
+  push?: NewPushConfig
 }
 
 export interface Sent {
@@ -60,6 +63,8 @@ export interface Sent {
   after: number
   /** What became of a message to a live todo, or of a repeated send; absent for a new todo. */
   receipt?: Receipt
+  /** Of the webhook that came with the message, if one was kept: shown this once. */
+  pushSecret?: string
 }
 
 export interface ClientService {
@@ -73,6 +78,54 @@ export interface ClientService {
   list(filter: TodoFilter, scope: Scope): Promise<TodoPage>
   /** A todo canceled before is returned as it is. Refuses: not_found, not_cancelable. */
   cancel(id: string, scope: Scope): Promise<TodoView>
+}
+
+/* ----------------------------------------------------------------- webhooks */
+
+interface PushPage {
+  configs: PushConfig[]
+  nextPageToken: string
+}
+
+interface DeliveryPage {
+  deliveries: Delivery[]
+  nextPageToken: string
+}
+
+export interface PushService {
+  /**
+   * Makes a config, or replaces the one with its id. A finished todo takes one, and never tells it.
+   * Refuses: not_found, invalid.
+   */
+  create(
+    todoId: string,
+    config: NewPushConfig,
+    scope: Scope,
+    caller: Caller,
+  ): Promise<{ config: PushConfig; secret: string }>
+  /** Refuses: not_found, for the config as for the todo. */
+  get(todoId: string, id: string, scope: Scope): Promise<PushConfig>
+  list(
+    todoId: string,
+    page: { pageSize?: number; pageToken?: string },
+    scope: Scope,
+  ): Promise<PushPage>
+  /** One that is not there is as good as deleted. Refuses: not_found, for the todo. */
+  delete(todoId: string, id: string, scope: Scope): Promise<void>
+
+  /** For operators: another secret; the one before signs, too, until the moment that is told. */
+  rotateSecret(
+    todoId: string,
+    id: string,
+    overlapSeconds?: number,
+  ): Promise<{ secret: string; previousUntil: Date }>
+  /** The delivery log, newest first, within what the caller may watch. */
+  deliveries(
+    filter: { todoId?: string; state?: DeliveryState; pageSize: number; pageToken?: string },
+    caller: Caller,
+  ): Promise<DeliveryPage>
+  /** Owes a dead delivery again. Refuses: not_found, wrong_state. */
+  retry(id: string): Promise<Delivery>
 }
 
 /* ----------------------------------------------------------------- agents */

@@ -12,12 +12,14 @@ import type { Message, Receipt, Todo, TodoView } from '../domain/todo.ts'
 import type { Change } from '../store/change.ts'
 import type { Database, Session } from '../store/database.ts'
 import { addKey, readKey, type SendKey } from '../store/idempotency.ts'
-import { freeLine, tryTransition } from '../store/transition.ts'
+import type { KeptPushConfig } from '../store/push-configs.ts'
+import { freeLine, type Moved, tryTransition } from '../store/transition.ts'
 import { readAnswerSchema, readView } from '../store/views.ts'
 import { checkAnswer } from './answer-schema.ts'
 import type { Sent } from './contract.ts'
 import { repeated, replayed } from './idempotency.ts'
 import type { Lines } from './lines.ts'
+import type { Push } from './push.ts'
 
 /**
  * A message to a live todo, by an endpoint or (null) an operator, within what it may see; under a
@@ -29,7 +31,11 @@ export type Deliver = (
   scope: Scope,
   senderId: string | null,
   key?: SendKey | null,
-) => Promise<Required<Sent>>
+  /** A webhook that came with it: kept with the message, or not at all. */
+  push?: KeptPushConfig,
+) => Promise<Delivered>
+
+type Delivered = Sent & Required<Pick<Sent, 'receipt'>>
 
 /** Verbs that take a client's message, in the order they are tried, and what each makes of it. */
 type Ways = readonly (readonly [Verb, Receipt['outcome']])[]
@@ -43,19 +49,23 @@ const INBOX: Ways = [['message', 'inbox']]
 export interface DeliverParts {
   database: Database
   lines: Pick<Lines, 'expect'>
+  push: Pick<Push, 'put'>
   metrics: Metrics
 }
+
+const NOT_ITS_SENDER = 'Only who has sent a task may give it a webhook'
 
 /** Read, try, read again: between the two a todo may move, but not for ever. */
 const TRIES = 10
 
 export const createDeliver =
-  ({ database, lines, metrics }: DeliverParts): Deliver =>
-  async (id, sent, scope, senderId, key = null) => {
+  ({ database, lines, push, metrics }: DeliverParts): Deliver =>
+  async (id, sent, scope, senderId, key = null, config = undefined) => {
     for (let tried = 1; ; tried += 1) {
       const view = await readView(database, id, scope)
       if (!view) throw new Refusal('not_found')
       const { todo } = view
+      if (config && todo.clientId !== senderId) throw new Refusal('forbidden', {}, NOT_ITS_SENDER)
       if (sent.contextId !== undefined && sent.contextId !== todo.contextId) {
         throw invalid('message.contextId', 'is not the context of this task')
       }
@@ -69,10 +79,16 @@ export const createDeliver =
       if (todo.finishedAt) throw finished(view)
 
       const question = await checkedAgainst(database, todo, sent)
-      const taken = await deliverTo(database, todo, sent, question, {
+      const change: Change = {
+        message: { ...sent, taskId: todo.id, contextId: todo.contextId },
         ...(senderId !== null && { endpoint: senderId }),
+        ...(question !== undefined && { question }),
         ...(key && { key }),
-      })
+      }
+      const keep: Keep | null = config
+        ? (session) => push.put(session, todo.id, config, EVERYTHING)
+        : null
+      const taken = await deliverTo(database, todo, change, keep)
       if (taken) {
         if (taken.receipt.outcome === 'requeued') {
           metrics.attemptsEnded.inc({ queue: todo.queue, outcome: 'released' })
@@ -80,7 +96,8 @@ export const createDeliver =
         // The one at work may have left in that very moment, and neither could see the other.
         if (taken.receipt.outcome === 'deferred' && todo.line) lines.expect(todo.line)
         const now = await readView(database, id, EVERYTHING)
-        return { ...taken, view: now ?? { ...view, todo: taken.todo } }
+        const pushSecret = config && { pushSecret: config.secret }
+        return { ...taken, view: now ?? { ...view, todo: taken.todo }, ...pushSecret }
       }
       if (tried >= TRIES) throw new Refusal('wrong_state', { id, state: todo.state })
     }
@@ -108,64 +125,83 @@ interface Taken {
   outcome: Receipt['outcome']
 }
 
+/** Keeps what came with the message, in the transaction that takes it. */
+type Keep = (session: Session) => Promise<unknown>
+
+/** The first of these that the todo allows; null where none does. */
 const firstOf = async (
-  session: Session,
+  move: (verb: Verb) => Promise<Moved | null>,
   ways: Ways,
-  id: string,
-  change: Change,
 ): Promise<Taken | null> => {
   for (const [verb, outcome] of ways) {
-    const moved = await tryTransition(session, verb, id, change)
+    const moved = await move(verb)
     if (moved) return { todo: moved.todo, outcome }
   }
   return null
+}
+
+/** One transaction: all of it, or null and nothing. */
+const allOrNothing = async <T>(
+  database: Database,
+  work: (session: Session) => Promise<T | null>,
+): Promise<T | null> => {
+  const nothing = new Error('nothing moved')
+  try {
+    return await database.transaction(async (session) => {
+      const done = await work(session)
+      if (done === null) throw nothing
+      return done
+    })
+  } catch (error) {
+    if (error === nothing) return null
+    throw error
+  }
 }
 
 /**
  * An answer goes before a newcomer that nobody has claimed yet: who could claim it may be the very
  * agent that waits for the answer. Both move, or neither does.
  */
-const goFirst = async (database: Database, todo: Todo, change: Change): Promise<Taken | null> => {
-  const { id, line, state } = todo
+const goFirst = async (
+  database: Database,
+  { id, line }: Todo,
+  change: Change,
+  keep: Keep | null,
+): Promise<Taken | null> => {
   if (line === null) return null
-  try {
-    return await database.transaction(async (session) => {
-      if (!(await freeLine(session, line))) return null
-      const taken = await firstOf(session, ANSWERS, id, change)
-      if (!taken) throw new Refusal('wrong_state', { id, state })
-      return taken
-    })
-  } catch (error) {
-    if (error instanceof Refusal && error.kind === 'wrong_state') return null
-    throw error
-  }
+  return allOrNothing(database, async (session) => {
+    if (!(await freeLine(session, line))) return null
+    await keep?.(session)
+    return firstOf((verb) => tryTransition(session, verb, id, change), ANSWERS)
+  })
 }
 
 const deliverTo = async (
   database: Database,
   todo: Todo,
-  sent: Message,
-  question: number | undefined,
-  sender: Pick<Change, 'endpoint' | 'key'>,
+  change: Change,
+  keep: Keep | null,
 ): Promise<{ todo: Todo; after: number; receipt: Receipt } | null> => {
-  const change: Change = {
-    message: { ...sent, taskId: todo.id, contextId: todo.contextId },
-    ...sender,
-    ...(question !== undefined && { question }),
-  }
+  const { id } = todo
+  const { question } = change
+  const move = (verb: Verb): Promise<Moved | null> =>
+    keep === null
+      ? tryTransition(database, verb, id, change)
+      : allOrNothing(database, async (session) => {
+          await keep(session)
+          return tryTransition(session, verb, id, change)
+        })
   try {
     // What was read as a question is answered or read again, never put into the inbox instead.
-    const ways = question === undefined ? INBOX : ANSWERS
     const taken =
-      (await firstOf(database, ways, todo.id, change)) ??
+      (await firstOf(move, question === undefined ? INBOX : ANSWERS)) ??
       (question === undefined
         ? null
-        : ((await goFirst(database, todo, change)) ??
-          (await firstOf(database, LATER, todo.id, change))))
+        : ((await goFirst(database, todo, change, keep)) ?? (await firstOf(move, LATER))))
     if (!taken) return null
     const { seq } = taken.todo
     const receipt = {
-      messageId: sent.messageId,
+      messageId: change.message?.messageId ?? '',
       seq,
       outcome: taken.outcome,
       answers: question ?? null,

@@ -34,7 +34,7 @@ const wishesIn = (metadata: JsonObject | undefined): JsonObject | undefined => {
  * What makes two sends of one key the same: where the message goes, what it says, and what is wished
  * for with it. Not its id, which some clients make anew at each try, and not how it is answered.
  */
-export const digestOf = ({ message, metadata }: Pick<Send, 'message' | 'metadata'>): string => {
+const digestOf = ({ message, metadata }: Pick<Send, 'message' | 'metadata'>): string => {
   const { taskId, contextId, parts } = message
   const said = {
     taskId,
@@ -73,11 +73,14 @@ export const createKeys = ({ directory }: { directory: Pick<Directory, 'settings
   },
 })
 
+/** What a repeated send is answered with: no webhook comes with it a second time. */
+type Repeated = Sent & Required<Pick<Sent, 'receipt'>>
+
 /**
  * A message that is there already, and what its first sending waits for: a status later than itself.
  * The first message of a todo that was rejected at once has that status itself.
  */
-export const repeated = (view: TodoView, seq: number): Required<Sent> => {
+export const repeated = (view: TodoView, seq: number): Repeated => {
   const { message, answers = null } = view.messages.find((stored) => stored.seq === seq) ?? {}
   const over = settled(view.todo) && (view.todo.statusSeq > seq || seq === 1)
   return {
@@ -93,7 +96,7 @@ export const replayed = async (
   key: SendKey,
   known: KnownKey,
   scope: Scope,
-): Promise<Required<Sent>> => {
+): Promise<Repeated> => {
   if (known.digest !== key.digest) throw new Refusal('idempotency_conflict')
   const view = await readView(database, known.todoId, scope)
   if (!view) throw new Refusal('not_found')

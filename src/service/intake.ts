@@ -14,6 +14,7 @@ import { type Endpoint, EVERYTHING } from '../domain/scope.ts'
 import type { Todo } from '../domain/todo.ts'
 import type { Database } from '../store/database.ts'
 import { readKey, type SendKey } from '../store/idempotency.ts'
+import type { KeptPushConfig } from '../store/push-configs.ts'
 import { addTodo, addTodoOnce, addTodos, isPlain, type NewTodo } from '../store/todos.ts'
 import { readConversation, readView } from '../store/views.ts'
 import { shrink } from './budget.ts'
@@ -37,7 +38,7 @@ export interface IntakeParts {
 
 export interface Intake {
   /** A todo, or the message handed to the author's live one; what it was before, if repeated. */
-  take(send: Send, queue: Queue, client: Endpoint | null): Promise<Sent>
+  take(send: Send, queue: Queue, client: Endpoint | null, push?: KeptPushConfig): Promise<Sent>
   /** A todo as it is; null where its queue is gone. */
   add(todo: Omit<NewTodo, 'line'>, queue: Queue): Promise<Todo | null>
 }
@@ -95,7 +96,7 @@ export const createIntake = (parts: IntakeParts): Intake => {
 
   return {
     add,
-    take: async (send, queue, client) => {
+    take: async (send, queue, client, push) => {
       const clientId = client?.id ?? null
       const granted = client?.effects ?? null
       if (client) rate.take(client)
@@ -117,7 +118,7 @@ export const createIntake = (parts: IntakeParts): Intake => {
         // Its open question first; else whatever is at work for it.
         const addressed =
           live.find((todo) => phaseOf(todo) === 'interrupted') ?? live.find((todo) => todo.front)
-        if (addressed) return deliver(addressed.id, message, EVERYTHING, clientId, key)
+        if (addressed) return deliver(addressed.id, message, EVERYTHING, clientId, key, push)
       }
       const effects = shrink(granted, send.effects)
       const rejected = await giveWay(live, busy)
@@ -128,12 +129,13 @@ export const createIntake = (parts: IntakeParts): Intake => {
         firstInLine: !message.contextId,
         ...(effects && { effects }),
         ...(rejected && { rejected }),
+        ...(push && { push }),
       })
       const todo = key ? await addOnce(fresh, queue, key) : await add(fresh, queue)
       if (todo && 'view' in todo) return todo
       const view = todo && (await newView(todo, message, send))
       if (!view) throw new Refusal('forbidden')
-      return { view, after: rejected ? 0 : todo.seq }
+      return { view, after: rejected ? 0 : todo.seq, ...(push && { pushSecret: push.secret }) }
     },
   }
 
@@ -165,7 +167,7 @@ export const createIntake = (parts: IntakeParts): Intake => {
 const freshTodo = (
   { id = randomUUID(), message, metadata, priority = 1, timeouts }: Send,
   { name, policy }: Queue,
-  facts: Pick<NewTodo, 'clientId' | 'contextId' | 'firstInLine' | 'effects' | 'rejected'>,
+  facts: Pick<NewTodo, 'clientId' | 'contextId' | 'firstInLine' | 'effects' | 'rejected' | 'push'>,
 ): Omit<NewTodo, 'line'> => {
   return {
     ...facts,

@@ -6,6 +6,7 @@ import type { Metrics } from '../base/metrics.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
 import { phaseOf } from '../domain/lifecycle.ts'
 import { DEFAULT_POLICY, IDEMPOTENCY_WINDOW, isIdempotencyWindow, LEASE } from '../domain/policy.ts'
+import { PUSH_SETTINGS } from '../domain/push.ts'
 import type { QueueCard } from '../domain/queue.ts'
 import { EVERYTHING, watchScope } from '../domain/scope.ts'
 import type { Event, Todo, TodoView } from '../domain/todo.ts'
@@ -72,6 +73,12 @@ const SETTINGS: Readonly<Record<string, { help: string; accepts: (value: string)
     help: 'the queue whose card is at /.well-known/agent-card.json',
     accepts: (value) => value !== '',
   },
+  ...Object.fromEntries(
+    Object.entries(PUSH_SETTINGS).map(([key, { help, pattern }]) => [
+      key,
+      { help, accepts: (value: string) => pattern.test(value) },
+    ]),
+  ),
 }
 
 const EVENTS_SHOWN = 1000

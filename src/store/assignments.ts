@@ -7,6 +7,7 @@ import {
   INTERRUPT_STATES,
   type Rule,
   rule,
+  STATUS_VERBS,
   type State,
   stampsProgress,
   type Verb,
@@ -85,7 +86,7 @@ export const assignments = (verb: Verb): Record<string, string> => {
     ...(attempt === 'open' && { started_at: 'p.at' }),
     ...(lease === 'renew' && { started_at: 't.started_at + (p.at - t.interrupted_at)' }),
     ...(event && { seq: 't.seq + 1' }),
-    ...((moves || verb === 'say') && { status_seq: 't.seq + 1', status_at: 'p.at' }),
+    ...(STATUS_VERBS.includes(verb) && { status_seq: 't.seq + 1', status_at: 'p.at' }),
     ...(attempt === 'open' && {
       attempt: 't.attempt + 1',
       attempts_total: 't.attempts_total + 1',
@@ -113,6 +114,10 @@ export const withAlarm = (sets: Record<string, string>): Record<string, string> 
       t.start_to_close_seconds) end`,
   }
 }
+
+/** The grant of a lease on a row of another table (`row` is its alias), as a todo's claim has it. */
+export const granting = (row: string): string => `owner = :owner::uuid, fence = ${row}.fence + 1,
+    lease_expires_at = lease_until(:lease_seconds::double precision)`
 
 const leaseAssignments = (lease: Rule['lease'], parks: boolean): Record<string, string> => {
   switch (lease) {

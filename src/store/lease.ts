@@ -247,3 +247,20 @@ export const CLAIMABLE_COUNTS = `
       order by ${FREE_AT}, t.id
       limit :limit::int) as t
   group by wanted.queue`
+
+const DUE_LINE = 'c.due_at <= now() and lease_free(c.owner, c.lease_expires_at)'
+
+/**
+ * Lines of deliveries whose first is due: at most `:limit`, and of each host no more than it has
+ * room for beside those it is busy with (`:hosts`, `:counts`). Those of `:full` hosts are passed
+ * over, so that they do not stand before the others. Probes push_configs_due.
+ */
+export const DUE_LINES = `
+  from (select l.*, row_number() over (partition by l.host order by l.due_at) as place from (
+      select c.todo_id, c.config_id, c.host, c.due_at from push_configs c
+      where ${DUE_LINE} and c.host <> all(:full::text[])
+      order by c.due_at limit 4 * :limit::int) l) w
+    join push_configs c on c.todo_id = w.todo_id and c.config_id = w.config_id
+  where ${DUE_LINE} and w.place <= :per_host::int - coalesce((select b.count
+      from unnest(:hosts::text[], :counts::int[]) as b(host, count) where b.host = w.host), 0)
+  limit :limit::int for update of c skip locked`

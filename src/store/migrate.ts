@@ -12,6 +12,7 @@ import * as lines from '../../migrations/0004_lines.ts'
 import * as families from '../../migrations/0005_families.ts'
 import * as liveChildren from '../../migrations/0006_live_children.ts'
 import * as idempotency from '../../migrations/0007_idempotency.ts'
+import * as push from '../../migrations/0008_push.ts'
 
 interface Migration {
   name: string
@@ -31,6 +32,7 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0005_families', ...families, down },
   { name: '0006_live_children', ...liveChildren, down },
   { name: '0007_idempotency', ...idempotency, down },
+  { name: '0008_push', ...push, down },
 ]
 
 /** The database was migrated by a newer switchboard than this one. */

@@ -2,7 +2,7 @@
  * The one statement that moves a todo, composed from its verb's row of the lifecycle: a lease
  * phrase picks and locks, `moved` changes the row, and one clause each writes what belongs to it.
  */
-import { INTERRUPT_STATES, rule, type Verb } from '../domain/lifecycle.ts'
+import { INTERRUPT_STATES, rule, shownAs, type Verb } from '../domain/lifecycle.ts'
 import { assignments, landing, readyOf, withAlarm } from './assignments.ts'
 import {
   closing,
@@ -12,9 +12,11 @@ import {
   making,
   opening,
   openStates,
+  owing,
   saying,
   TIMEOUTS,
   telling,
+  webhooksAgree,
 } from './clauses.ts'
 import { claimingKey } from './idempotency.ts'
 import { LINE_FREE, READ_NOW } from './lease.ts'
@@ -105,12 +107,13 @@ export const sentence = (verb: Verb, phrase: string, extra = '', keyed = false):
     verb === 'artifact' ? making : '',
     keeping(verb),
     rule(verb).event ? telling(verb) : '',
+    shownAs(verb) ? owing : '',
     keyed ? `,${claimingKey('moved')}` : '',
   ]
   return `${inTurn(verb, picked(verb, source))},
 moved as (${moved(verb)})${clauses.join('')}
 select ${TODO_COLUMNS('m')}, m.from_state, m.former_owner, m.ready, m.timeout,
-  ${heir(verb)}${extra}
+  m.push_version > 0 as has_webhooks, ${heir(verb)}${extra}
 from moved m
-where ${agreement(verb)}`
+where ${agreement(verb)}${shownAs(verb) ? ` and ${webhooksAgree}` : ''}`
 }

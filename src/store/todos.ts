@@ -19,6 +19,7 @@ import {
   type SendKey,
   toKnown,
 } from './idempotency.ts'
+import { addingConfig, type KeptPushConfig, pushValues } from './push-configs.ts'
 import { TODO_COLUMNS, type TodoRow, toTodo } from './todo-row.ts'
 
 export interface NewTodo {
@@ -42,6 +43,8 @@ export interface NewTodo {
   /** A child: of whom (null: nobody any more), how deep, and by when it has to end at the latest. */
   parent?: { id: string | null; depth: number; closeAt: Date | null }
   effects?: readonly string[]
+  /** Its first webhook. */
+  push?: KeptPushConfig
 }
 
 /** Columns of a row that tells of no key. */
@@ -53,11 +56,25 @@ union all
 select ${TODO_COLUMNS('null_todo')}, k.known_todo, k.known_seq, k.known_digest
 from (select (null::todos).*) as null_todo cross join known k`
 
-/**
- * Selected from its queue, so that a queue removed a moment ago takes nothing. With a key it makes
- * nothing where the key is known, and tells of what it is known for.
- */
-const addText = (keyed: boolean): string => `
+/** What ends at intake is told: nothing else will be. */
+const OWED_AT_ONCE = "a.state = 'rejected'"
+
+/** Its webhook, and what that is owed. */
+const HOOKED = `,
+configured as (${addingConfig('a.id', OWED_AT_ONCE)} from added a),
+owed as (
+  insert into deliveries (todo_id, config_id, seq, queue)
+  select a.id, :push_id, 1, a.queue from added a where ${OWED_AT_ONCE})`
+
+/** What a todo brings beside itself. */
+interface Bringing {
+  /** A key: nothing is made where it is known, and the answer tells of what it is known for. */
+  keyed?: boolean
+  hooked?: boolean
+}
+
+/** Selected from its queue, so that a queue removed a moment ago takes nothing. */
+const addText = ({ keyed = false, hooked = false }: Bringing): string => `
 with ${keyed ? `${knownKey},` : ''}spot as materialized (
   select :line::uuid is null
     or (not exists (select from todos f where f.line = :line::uuid and f.front)
@@ -66,7 +83,7 @@ with ${keyed ? `${knownKey},` : ''}spot as materialized (
 added as (
   insert into todos (id, queue, context_id, client_id, priority, max_attempts, due_at, retry_of,
     schedule_to_start_seconds, start_to_close_seconds, heartbeat_seconds, close_at, alarm_at, line, front,
-    state, finished_at, parent_id, depth, effects)
+    state, finished_at, parent_id, depth, effects, push_version)
   select :id::uuid, q.name, :context_id, :client_id::uuid, :priority::smallint, :max_attempts::int,
     case when s.free and not r.rejected then now() end, :retry_of::uuid, :schedule_to_start::int, :start_to_close::int, :heartbeat::int, l.close_at,
     case when not r.rejected then todo_alarm('pending', l.close_at, case when s.free then now() end, :schedule_to_start::int,
@@ -74,7 +91,8 @@ added as (
     :line::uuid, :line::uuid is not null and s.free and not r.rejected,
     case when r.rejected then 'rejected'::todo_state else 'pending' end,
     case when r.rejected then clock_timestamp() end,
-    :parent_id::uuid, coalesce(:depth::smallint, 0), :effects::text[]
+    :parent_id::uuid, coalesce(:depth::smallint, 0), :effects::text[],
+    ${hooked ? 1 : 0}
   from queues q
     cross join spot s
     cross join lateral (select coalesce(:rejected::boolean, false) as rejected) r
@@ -94,7 +112,7 @@ told as (
   insert into events (todo_id, seq, queue, context_id, verb, to_state, attempt, fence, ready, detail, at)
   select a.id, 1, a.queue, a.context_id, 'send', a.state, 0, 0,
     case when a.due_at is not null then 'created' end, :detail::json, a.created_at
-  from added a)${keyed ? `,${claimingKey('added')}` : ''}
+  from added a)${hooked ? HOOKED : ''}${keyed ? `,${claimingKey('added')}` : ''}
 select ${TODO_COLUMNS('a')}${keyed ? NO_KEY : ''} from added a
 union all
 select ${TODO_COLUMNS('null_todo')}${keyed ? NO_KEY : ''} from (select (null::todos).*) as null_todo
@@ -102,8 +120,13 @@ where not exists (select from added) and exists (select from queues q where q.na
   keyed ? OR_KNOWN : ''
 }`
 
-const addStatement = statement<TodoRow>('todo_add', addText(false))
-const addOnceStatement = statement<TodoRow & KnownRow>('todo_add_once', addText(true))
+const addPlain = statement<TodoRow>('todo_add', addText({}))
+const addHooked = statement<TodoRow>('todo_add_hooked', addText({ hooked: true }))
+const addKeyed = statement<TodoRow & KnownRow>('todo_add_once', addText({ keyed: true }))
+const addKeyedHooked = statement<TodoRow & KnownRow>(
+  'todo_add_once_hooked',
+  addText({ keyed: true, hooked: true }),
+)
 
 /**
  * Many at once, of the kind that needs no look at anything else: first in their lines, with nothing
@@ -151,6 +174,7 @@ export const isPlain = (todo: NewTodo): boolean =>
   todo.retryOf === undefined &&
   todo.parent === undefined &&
   todo.effects === undefined &&
+  todo.push === undefined &&
   !todo.rejected
 
 /** As addTodo for each of these plain todos, in one statement. */
@@ -176,7 +200,7 @@ export const addTodos = async (
     metadata: column(({ metadata }) => metadata && JSON.stringify(metadata)),
     details: column(({ detail }) => JSON.stringify(detail)),
   })
-  const added = new Map(rows.map((row) => [row.id, announced(session, toTodo(row))]))
+  const added = new Map(rows.map((row) => [row.id, announced(session, toTodo(row), false)]))
   return todos.map(({ id }) => added.get(id) ?? null)
 }
 
@@ -187,26 +211,30 @@ const TRIES = 5
 const add = async <Row extends TodoRow, Other>(
   session: Session,
   chosen: Statement<Row>,
-  values: Values,
+  todo: NewTodo,
+  more: Values,
   other: (row: Row) => Other | null,
 ): Promise<Todo | Other | null> => {
+  const values = { ...valuesOf(todo), ...more }
+  const isTold = todo.push !== undefined && todo.rejected === true
   for (let tried = 1; ; tried += 1) {
     const [row] = await session.run(chosen, values).catch((error: unknown) => {
       if (isUniqueViolation(error, 'todos_pkey')) throw new Refusal('duplicate')
       throw error
     })
     if (!row) return null
-    if (row.id !== null) return announced(session, toTodo(row))
+    if (row.id !== null) return announced(session, toTodo(row), isTold)
     const instead = other(row)
     if (instead) return instead
     if (tried >= TRIES) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
   }
 }
 
-const announced = (session: Session, added: Todo): Todo => {
+const announced = (session: Session, added: Todo, isTold: boolean): Todo => {
   session.ring([
     { topic: 'feed', count: 1 },
     ...(added.dueAt ? [{ topic: `queue:${added.queue}`, count: 1 }] : []),
+    ...(isTold ? [{ topic: 'deliveries', count: 1 }] : []),
   ])
   return added
 }
@@ -216,7 +244,7 @@ const announced = (session: Session, added: Todo): Todo => {
  * queue does not exist. Refuses: duplicate, where there is a todo with this id.
  */
 export const addTodo = (session: Session, todo: NewTodo): Promise<Todo | null> =>
-  add(session, addStatement, valuesOf(todo), (): null => null)
+  add(session, todo.push ? addHooked : addPlain, todo, {}, (): null => null)
 
 /** As addTodo where the key is free, and claims it; else what it was claimed for. */
 export const addTodoOnce = async (
@@ -224,14 +252,15 @@ export const addTodoOnce = async (
   todo: NewTodo,
   key: SendKey,
 ): Promise<Todo | KnownKey | null> => {
-  const values = { ...valuesOf(todo), ...keyParameters(key) }
+  const once = () =>
+    add(session, todo.push ? addKeyedHooked : addKeyed, todo, keyParameters(key), toKnown)
   try {
-    return await add(session, addOnceStatement, values, toKnown)
+    return await once()
   } catch (error) {
     if (!isUniqueViolation(error, KEY_ONCE)) throw error
   }
   // Sent twice at the same moment: the other one is in, and known from now on.
-  return add(session, addOnceStatement, values, toKnown)
+  return once()
 }
 
 const valuesOf = (todo: NewTodo): Record<string, unknown> => ({
@@ -256,4 +285,5 @@ const valuesOf = (todo: NewTodo): Record<string, unknown> => ({
   start_to_close: todo.timeouts?.startToClose,
   schedule_to_close: todo.timeouts?.scheduleToClose,
   heartbeat: todo.timeouts?.heartbeat,
+  ...pushValues(todo.push),
 })

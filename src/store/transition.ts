@@ -9,6 +9,7 @@ import {
   type ReadyReason,
   rule,
   type State,
+  shownAs,
   VERB_NAMES,
   type Verb,
 } from '../domain/lifecycle.ts'
@@ -52,6 +53,7 @@ export interface Moved {
   heir: string | null
   /** The heir has an answer, and is resumed by a statement of its own. */
   answerWaits: boolean
+  hasWebhooks: boolean
 }
 
 interface MovedRow extends TodoRow {
@@ -61,6 +63,7 @@ interface MovedRow extends TodoRow {
   timeout: string | null
   heir: string | null
   answer_waits: boolean | null
+  has_webhooks: boolean
 }
 
 const compile = <Row extends MovedRow>(verb: Verb, text: string): Statement<Row> =>
@@ -118,6 +121,7 @@ const toMoved = (row: MovedRow): Moved => ({
   timeout: row.timeout,
   heir: row.heir,
   answerWaits: row.answer_waits ?? false,
+  hasWebhooks: row.has_webhooks,
 })
 
 /** A limit on how much runs at once has a place again: the holder ended or asked, or was taken over. */
@@ -139,6 +143,7 @@ const ringsOf = (verb: Verb, moved: readonly Moved[]): Ring[] => {
   if (moved.length === 0 || !rule(verb).event) return []
   const counts = new Map([['feed', moved.length]])
   const ring = (topic: string): void => void counts.set(topic, (counts.get(topic) ?? 0) + 1)
+  if (shownAs(verb) && moved.some(({ hasWebhooks }) => hasWebhooks)) ring('deliveries')
   for (const line of linesBehind(verb, moved)) ring(`line:${line}`)
   for (const one of moved) {
     const { todo, ready, heir, answerWaits } = one

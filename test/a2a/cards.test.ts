@@ -64,6 +64,8 @@ const nodeWith = (config: Partial<Config>) =>
       cardKeys: [],
       adminToken: null,
       metricsToken: null,
+      webhookAllowHttp: false,
+      webhookAllow: [],
       logLevel: 'silent',
       ...config,
     },

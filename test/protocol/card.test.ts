@@ -24,7 +24,7 @@ describe('the agent card', () => {
       ],
       capabilities: {
         streaming: true,
-        pushNotifications: expect.any(Boolean),
+        pushNotifications: true,
         extendedAgentCard: false,
         extensions: OWN_EXTENSIONS,
       },
@@ -166,8 +166,9 @@ describe('what a card leaves out is refused:', () => {
 
   test('push configs inside a send', () => {
     const configuration = { taskPushNotificationConfig: { url: 'https://example.com' } }
-    expect(kindOf(() => acceptSend(queue(), send({ text: 'x' }, { configuration })))).toBe(
-      'push_unsupported',
-    )
+    const sent = send({ text: 'x' }, { configuration })
+    expect(kindOf(() => acceptSend(queue(), sent))).toBe(null)
+    const off = queue({ capabilities: { pushNotifications: false } })
+    expect(kindOf(() => acceptSend(off, sent))).toBe('push_unsupported')
   })
 })

@@ -5,6 +5,8 @@
 import { beforeAll, expect, test } from 'vitest'
 import { readClaimed } from '../../src/store/claim.ts'
 import type { Session, Statement, Values } from '../../src/store/database.ts'
+import { leaseDeliveries } from '../../src/store/deliveries.ts'
+import { listDeliveries, purgeDeliveries } from '../../src/store/delivery-log.ts'
 import { readDeadHolders } from '../../src/store/endpoints.ts'
 import { readEvents, readFeed } from '../../src/store/events.ts'
 import { countLiveChildren, readCutShort } from '../../src/store/families.ts'
@@ -76,7 +78,7 @@ const expectIndexed = (plans: string[], index: string): void => {
   for (const plan of plans) {
     expect(plan).toContain(index)
     expect(plan).not.toMatch(
-      /Seq Scan on (todos|events|messages|attempts|artifacts|idempotency_keys)/,
+      /Seq Scan on (todos|events|messages|attempts|artifacts|idempotency_keys|push_configs|deliveries)/,
     )
     expect(plan).not.toMatch(/Sort Key: .*(due_at|priority)/)
   }
@@ -146,6 +148,21 @@ beforeAll(async () => {
     `insert into idempotency_keys (endpoint_id, queue, source, key, digest, todo_id, seq, expires_at)
     select ${owner}, 'q' || n % 10, 'key', 'k' || n, sha256('x'), gen_random_uuid(), 1,
       now() + (n % 1000 - 10) * interval '1 minute' from generate_series(1, 100000) n`,
+    [],
+  )
+  // One in ten of 20,000 webhooks is owed something, half of that is not due yet.
+  await database.query(
+    `insert into push_configs (todo_id, config_id, dialect, url, host, secret, owed, due_at)
+     select id, 'c', '1.0', 'https://h', 'h' || n % 50, 's', case when n % 10 = 0 then 1 else 0 end,
+       case when n % 10 = 0 then now() + ((n % 100 - 50) || ' minutes')::interval end
+     from (select id, row_number() over () as n from todos limit 20000) t`,
+    [],
+  )
+  await database.query(
+    `insert into deliveries (todo_id, config_id, seq, queue, state, settled_at)
+     select todo_id, config_id, n, 'q1', case when owed > 0 and n = 5 then 'pending' else 'delivered' end,
+       case when owed > 0 and n = 5 then null else now() end
+     from push_configs cross join generate_series(1, 5) n`,
     [],
   )
   await database.query('analyze', [])
@@ -282,6 +299,36 @@ test('a todo, its events and the feed are read by their keys', async () => {
   const watched = [{ id: SOMEBODY, after: 3 }]
   expectIndexed(await plansOf((session) => readEvents(session, watched, 100)), 'events_pkey')
   expectIndexed(await plansOf((session) => readFeed(session, 10, 100)), 'events_position')
+})
+
+test('a courier probes the index of what is due, and each line for its first', async () => {
+  const busy = new Map([['h1', 8]])
+  const plans = await plansOf((session) =>
+    leaseDeliveries(session, { owner: SOMEBODY, limit: 32, perHost: 8, leaseSeconds: 30, busy }),
+  )
+  for (const plan of plans) {
+    for (const index of ['push_configs_due', 'push_configs_pkey', 'deliveries_line']) {
+      expect(plan).toContain(index)
+    }
+    // What is sorted is what the innermost limit let through.
+    expect(plan).not.toMatch(/Seq Scan on (push_configs|deliveries)/)
+  }
+})
+
+test('a move looks its webhooks up by its todo, where it has any', async () => {
+  const complete = (session: Session) =>
+    tryTransition(session, 'complete', SOMEBODY, { endpoint: SOMEBODY, fence: '1' })
+  expectIndexed(await plansOf(complete), 'push_configs_pkey')
+})
+
+test('the log of deliveries reads an index in order', async () => {
+  const page = { pageSize: 50 }
+  const all = { kind: 'all' } as const
+  const read = (filter: object) =>
+    plansOf((session) => listDeliveries(session, { ...page, ...filter }, all))
+  expectIndexed(await read({}), 'deliveries_log')
+  expectIndexed(await read({ state: 'dead' }), 'deliveries_by_state')
+  expectIndexed(await plansOf((session) => purgeDeliveries(session, 1000)), 'deliveries_settled')
 })
 
 test('no statement is compiled: a plan that lacks an index looks far dearer than it is', async () => {

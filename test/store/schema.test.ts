@@ -92,6 +92,7 @@ test('starts that race migrate an empty database once', async () => {
       '0005_families',
       '0006_live_children',
       '0007_idempotency',
+      '0008_push',
     ])
     expect(await pendingMigrations(clone.url)).toEqual([])
   } finally {

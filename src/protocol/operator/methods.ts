@@ -6,9 +6,11 @@
 import { Refusal } from '../../domain/errors.ts'
 import { watchScope } from '../../domain/scope.ts'
 import { type Call, type MethodTable, unary } from '../method.ts'
+import { fromTime } from '../todo.ts'
 import { readIdempotencyKey } from '../wishes.ts'
 import * as schema from './schema.ts'
 import {
+  fromDelivery,
   fromEndpoint,
   fromPage,
   fromQueue,
@@ -170,6 +172,30 @@ export const OPERATOR_METHODS: MethodTable = {
   'todos.cancel': unary(
     schema.byId,
     async ({ services }, { id }) => fromViewForOperators(await services.operator.cancel(id)),
+    admin,
+  ),
+
+  'deliveries.list': unary(
+    schema.deliveryList,
+    async ({ services, caller }, filter) => {
+      const { deliveries, nextPageToken } = await services.push.deliveries(filter, caller)
+      return { deliveries: deliveries.map(fromDelivery), nextPageToken }
+    },
+    watch,
+  ),
+
+  'deliveries.retry': unary(
+    schema.byId,
+    async ({ services }, { id }) => fromDelivery(await services.push.retry(id)),
+    admin,
+  ),
+
+  'push.rotateSecret': unary(
+    schema.rotateSecret,
+    async ({ services }, { todoId, id, overlapSeconds }) => {
+      const rotated = await services.push.rotateSecret(todoId, id, overlapSeconds)
+      return { secret: rotated.secret, previousUntil: fromTime(rotated.previousUntil) }
+    },
     admin,
   ),
 }

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import { LEASE } from '../../domain/policy.ts'
+import { DELIVERY_STATES } from '../../domain/push.ts'
 import { ENDPOINT_VERBS } from '../../domain/scope.ts'
 import { childIds, children, until } from '../child.ts'
 import { interruptTtl, messageFrom, queueName, seconds, todoQueryMembers } from '../field.ts'
@@ -98,3 +99,19 @@ export const todoList = z
     dead: z.boolean().exactOptional(),
   })
   .prefault({})
+
+export const deliveryList = z
+  .strictObject({
+    todoId: text.exactOptional(),
+    state: z.enum(DELIVERY_STATES).exactOptional(),
+    pageSize: count(1, 100).default(50),
+    pageToken: text.exactOptional(),
+  })
+  .prefault({})
+
+/** How long the secret before still signs: nothing, up to thirty days. */
+export const rotateSecret = z.strictObject({
+  todoId: name,
+  id: name,
+  overlapSeconds: seconds(0, 2_592_000).exactOptional(),
+})

@@ -3,11 +3,23 @@
  * id means the one that was set without an id, or else the only one there is.
  */
 import { Refusal } from '../../domain/errors.ts'
+import type { TodoView } from '../../domain/todo.ts'
 import type { QueueCall } from '../method.ts'
+import { withoutSecrets } from '../secrets.ts'
 import type { V1Methods } from '../v1/methods.ts'
+import { fromTodo } from '../v1/translate.ts'
 import type { PushConfig } from '../v1/wire.ts'
 import type { PushNotificationConfig } from './schema.ts'
-import { DEFAULT_CONFIG_ID, fromPushConfig, toPushConfig } from './translate.ts'
+import { DEFAULT_CONFIG_ID, fromPushConfig, fromTask, toPushConfig } from './translate.ts'
+
+/**
+ * The body of a webhook: the whole task, as the event left it. Who listens there has not been asked
+ * who they are, so they do not read credentials.
+ */
+export const fromOwed = ({ view }: { view: TodoView | null }) => ({
+  contentType: 'application/json',
+  body: JSON.stringify(view && fromTask(fromTodo(withoutSecrets(view)))),
+})
 
 interface Page {
   configs: readonly PushConfig[]

@@ -11,15 +11,17 @@ import { type AgentCard, agentCard, extendedCard } from '../card.ts'
 import { type MethodTable, type QueueCall, type StreamItem, stream, unary } from '../method.ts'
 import { withoutSecrets } from '../secrets.ts'
 import { readIdempotencyKey, readWait } from '../wishes.ts'
-import { acceptSend, acceptStream } from './accept.ts'
+import { acceptPush, acceptSend, acceptStream } from './accept.ts'
 import { REQUESTS, type SendMessageRequest } from './schema.ts'
 import {
   fromEvent,
   fromPage,
+  fromPushConfig,
   fromSent,
   fromTodo,
   hasEnded,
   toFilter,
+  toPushConfig,
   toSend,
   withReceipt,
 } from './translate.ts'
@@ -49,8 +51,8 @@ const send = async (ctx: QueueCall, request: SendMessageRequest): Promise<Sent> 
   if (request.message.taskId === undefined) own(ctx)
   const idempotencyKey = readIdempotencyKey(ctx.idempotencyKey, request.metadata)
   const { newTaskId: id } = ctx
-  const wished = toSend(ctx.queue.name, request)
-  return ctx.services.client.send(
+  const wished = toSend(ctx.queue.name, request, ctx.dialect)
+  const sent = await ctx.services.client.send(
     {
       ...wished,
       ...(id !== undefined && { id }),
@@ -58,7 +60,13 @@ const send = async (ctx: QueueCall, request: SendMessageRequest): Promise<Sent> 
     },
     ctx.caller,
   )
+  if (sent.pushSecret !== undefined) showSecret(ctx, sent.pushSecret)
+  return sent
 }
+
+/** In a header: no object of the protocol has a place for it. */
+const showSecret = (ctx: QueueCall, secret: string): void =>
+  ctx.setHeader('Switchboard-Webhook-Secret', secret)
 
 /** The todo once it is settled; as it is, where that takes too long or the server stops. */
 const settled = async (ctx: QueueCall, sent: Sent, maxWaitMs: number): Promise<TodoView> => {
@@ -114,9 +122,61 @@ const subscribe = (ctx: QueueCall, view: TodoView, cursor: number | null) => {
   return events(ctx, todo.id, cursor)
 }
 
-const noPush = async (): Promise<never> => {
-  throw new Refusal('push_unsupported')
-}
+const PUSH_METHODS = {
+  CreateTaskPushNotificationConfig: unary(
+    REQUESTS.TaskPushNotificationConfig,
+    async (ctx: QueueCall, request) => {
+      acceptPush(ctx.queue)
+      const asked = toPushConfig(request, ctx.dialect)
+      const { config, secret } = await ctx.services.push.create(
+        request.taskId,
+        asked,
+        own(ctx),
+        ctx.caller,
+      )
+      showSecret(ctx, secret)
+      return fromPushConfig(config)
+    },
+    own,
+  ),
+
+  GetTaskPushNotificationConfig: unary(
+    REQUESTS.GetTaskPushNotificationConfigRequest,
+    async (ctx: QueueCall, { taskId, id }) => {
+      acceptPush(ctx.queue)
+      return fromPushConfig(await ctx.services.push.get(taskId, id, own(ctx)))
+    },
+    own,
+  ),
+
+  ListTaskPushNotificationConfigs: unary(
+    REQUESTS.ListTaskPushNotificationConfigsRequest,
+    async (ctx: QueueCall, { taskId, pageSize, pageToken }) => {
+      acceptPush(ctx.queue)
+      const page = {
+        // Zero is the field's default, and so means that it was not set.
+        ...(pageSize && { pageSize }),
+        ...(pageToken !== undefined && { pageToken }),
+      }
+      const { configs, nextPageToken } = await ctx.services.push.list(taskId, page, own(ctx))
+      return {
+        configs: configs.map(fromPushConfig),
+        ...(nextPageToken !== '' && { nextPageToken }),
+      }
+    },
+    own,
+  ),
+
+  DeleteTaskPushNotificationConfig: unary(
+    REQUESTS.DeleteTaskPushNotificationConfigRequest,
+    async (ctx: QueueCall, { taskId, id }) => {
+      acceptPush(ctx.queue)
+      await ctx.services.push.delete(taskId, id, own(ctx))
+      return {}
+    },
+    own,
+  ),
+} satisfies MethodTable<QueueCall>
 
 /** The table. `params` that break a schema, and every refusal of a service, are errors of rpc/. */
 export const createV1Methods = (options: V1Options) => {
@@ -184,22 +244,7 @@ export const createV1Methods = (options: V1Options) => {
       own,
     ),
 
-    CreateTaskPushNotificationConfig: unary(REQUESTS.TaskPushNotificationConfig, noPush, own),
-    GetTaskPushNotificationConfig: unary(
-      REQUESTS.GetTaskPushNotificationConfigRequest,
-      noPush,
-      own,
-    ),
-    ListTaskPushNotificationConfigs: unary(
-      REQUESTS.ListTaskPushNotificationConfigsRequest,
-      noPush,
-      own,
-    ),
-    DeleteTaskPushNotificationConfig: unary(
-      REQUESTS.DeleteTaskPushNotificationConfigRequest,
-      noPush,
-      own,
-    ),
+    ...PUSH_METHODS,
 
     GetExtendedAgentCard: unary(
       REQUESTS.GetExtendedAgentCardRequest,

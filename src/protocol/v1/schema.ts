@@ -223,6 +223,7 @@ export const REQUESTS = {
 } as const
 
 export type SendMessageRequest = z.output<(typeof REQUESTS)['SendMessageRequest']>
+export type PushConfigRequest = z.output<(typeof REQUESTS)['TaskPushNotificationConfig']>
 export type ListTasksRequest = z.output<(typeof REQUESTS)['ListTasksRequest']>
 
 /** Messages that occur inside requests only, for whoever compares them with the proto. */

@@ -35,6 +35,9 @@ test('the table has every method of the operator API', () => {
     'todos.retry',
     'todos.why',
     'todos.cancel',
+    'deliveries.list',
+    'deliveries.retry',
+    'push.rotateSecret',
   ])
 })
 

@@ -49,6 +49,8 @@ const call = ({ client, watch, caller, lastEventId, signal }: World = {}): Queue
   requestId: 'r-1',
   queue: queue(),
   extensions: new Set(),
+  dialect: '1.0',
+  setHeader: () => {},
 })
 
 const run = async (method: keyof typeof table, params: unknown, ctx: QueueCall) => {
@@ -143,9 +145,10 @@ describe('SendMessage', () => {
     await expect(answer).rejects.toBe('hung_up')
   })
 
-  test('with a push config sends nothing', async () => {
+  test('with a push config, where the card switches push off, sends nothing', async () => {
     const configuration = { taskPushNotificationConfig: { url: 'https://example.com' } }
-    await expect(run('SendMessage', { message: hello, configuration }, call())).rejects.toThrow(
+    const ctx = { ...call(), queue: queue({ capabilities: { pushNotifications: false } }) }
+    await expect(run('SendMessage', { message: hello, configuration }, ctx)).rejects.toThrow(
       kind('push_unsupported'),
     )
   })
@@ -276,7 +279,8 @@ test('what answered a request for authorisation is read by the client of the tas
   }
 })
 
-test('the push methods are not supported, before any task is looked for', async () => {
+test('where the card switches push off, its methods are refused before any task is looked for', async () => {
+  const ctx = { ...call(), queue: queue({ capabilities: { pushNotifications: false } }) }
   const calls = {
     CreateTaskPushNotificationConfig: { taskId: 't', url: 'https://example.com' },
     GetTaskPushNotificationConfig: { taskId: 't', id: 'c' },
@@ -284,7 +288,7 @@ test('the push methods are not supported, before any task is looked for', async 
     DeleteTaskPushNotificationConfig: { taskId: 't', id: 'c' },
   } as const
   for (const [name, params] of Object.entries(calls)) {
-    await expect(run(name as keyof typeof calls, params, call())).rejects.toThrow(
+    await expect(run(name as keyof typeof calls, params, ctx)).rejects.toThrow(
       kind('push_unsupported'),
     )
   }
