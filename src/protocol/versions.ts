@@ -71,10 +71,11 @@ export const createVersions = (options: V1Options): readonly Version[] => {
 
 /**
  * `Major.Minor` of what a client asked for, or null for what is no version. `header` and `query`
- * are the raw values; the header wins, also where both are there and disagree.
+ * are the raw values; the header wins, also where both are there and disagree. A parameter that is
+ * there twice reads as a header that is: as no version.
  */
 export const askedVersion = (header: string | undefined, query: unknown): string | null => {
-  const asked = (header ?? (typeof query === 'string' ? query : '')).trim()
+  const asked = (header ?? [query].flat().join(', ')).trim()
   if (asked === '') return ASSUMED
   return /^(\d+\.\d+)(\.\d+)?$/.exec(asked)?.[1] ?? null
 }
