@@ -1,14 +1,17 @@
 /**
  * Group commit: what arrives while a statement is under way shares the next one. Alone it goes at
- * once and by itself, so that nobody waits for company. Each item fails or succeeds by itself: where
- * a shared statement is refused, its items are tried one by one.
+ * once and by itself, so that nobody waits for company. Each item fails or succeeds by itself: what a
+ * shared statement could not do is tried alone.
  */
 import { Refusal } from '../domain/errors.ts'
 
 export interface GatherParts<Item, Result> {
   one(item: Item): Promise<Result>
-  /** The results in the order of the items. Does all of them or none. */
-  many(items: readonly Item[]): Promise<Result[]>
+  /**
+   * The results in the order of the items, undefined for what it left undone. Where it rejects, it
+   * has done nothing.
+   */
+  many(items: readonly Item[]): Promise<(Result | undefined)[]>
   /** Items in one statement, at most. */
   most?: number
   /** Statements under way, at most. */
@@ -46,7 +49,12 @@ export const createGather = <Item, Result>({
   const together = async (batch: readonly Waiting<Item, Result>[]): Promise<void> => {
     try {
       const results = await many(batch.map(({ item }) => item))
-      for (const [index, { resolve }] of batch.entries()) resolve(results[index]!)
+      await Promise.all(
+        batch.map((entry, index) => {
+          const result = results[index]
+          return result === undefined ? alone(entry) : entry.resolve(result)
+        }),
+      )
     } catch (error) {
       if (error instanceof Refusal && error.kind === 'unavailable') {
         for (const { reject } of batch) reject(error)
