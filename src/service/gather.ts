@@ -12,6 +12,8 @@ export interface GatherParts<Item, Result> {
    * has done nothing.
    */
   many(items: readonly Item[]): Promise<(Result | undefined)[]>
+  /** Only items of one key go into one statement. Without it, all may. */
+  keyOf?(item: Item): string
   /** Items in one statement, at most. */
   most?: number
   /** Statements under way, at most. */
@@ -31,11 +33,12 @@ interface Waiting<Item, Result> {
 export const createGather = <Item, Result>({
   one,
   many,
+  keyOf,
   most = 100,
   underWay = 2,
   waitMs = 5000,
 }: GatherParts<Item, Result>): ((item: Item) => Promise<Result>) => {
-  const waiting: Waiting<Item, Result>[] = []
+  let waiting: Waiting<Item, Result>[] = []
   let running = 0
 
   const alone = async ({ item, resolve, reject }: Waiting<Item, Result>): Promise<void> => {
@@ -62,9 +65,19 @@ export const createGather = <Item, Result>({
     }
   }
 
+  /** The first that waits, and those that may go with it, in order. */
+  const nextBatch = (): Waiting<Item, Result>[] => {
+    if (!keyOf) return waiting.splice(0, most)
+    const key = keyOf(waiting[0]!.item)
+    const batch = waiting.filter(({ item }) => keyOf(item) === key).slice(0, most)
+    const taken = new Set(batch)
+    waiting = waiting.filter((entry) => !taken.has(entry))
+    return batch
+  }
+
   const begin = (): void => {
     while (running < underWay && waiting.length > 0) {
-      const batch = waiting.splice(0, most)
+      const batch = nextBatch()
       for (const entry of batch) {
         entry.begun = true
         if (entry.timer) clearTimeout(entry.timer)
@@ -85,7 +98,7 @@ export const createGather = <Item, Result>({
       begin()
       if (entry.begun) return
       entry.timer = setTimeout(() => {
-        waiting.splice(waiting.indexOf(entry), 1)
+        waiting = waiting.filter((other) => other !== entry)
         reject(new Refusal('unavailable', { retryAfterSeconds: 1 }))
       }, waitMs)
     })
