@@ -12,26 +12,33 @@ import { createMetrics, type Metrics } from './base/metrics.ts'
 import { VERSION } from './base/version.ts'
 import type { Config } from './config.ts'
 import { createAuth } from './http/auth.ts'
+import { createAnswerPage } from './http/answer-page.ts'
 import { createBoard, createBoardAuth } from './http/board.ts'
-import { createBoardSessions } from './http/board-session.ts'
+import { createSnapshots } from './http/board-cards.ts'
 import { createFeeds } from './http/feeds.ts'
 import { createListener } from './http/listener.ts'
 import { createHttp, type HttpObserver } from './http/server.ts'
 import type { StreamOutcome } from './http/sse.ts'
 import { AGENT_METHODS } from './protocol/agent/methods.ts'
+import { type Ready, readyOf, type Transition, transitionOf } from './protocol/feed.ts'
 import type { Services } from './protocol/method.ts'
 import { OPERATOR_METHODS } from './protocol/operator/methods.ts'
 import { createAgentService } from './service/agent.ts'
+import { createAnswerLinks } from './service/answer-links.ts'
 import { createBatches } from './service/batches.ts'
+import { createBoardService } from './service/board.ts'
+import { createBoardSessions } from './service/board-sessions.ts'
 import { createClientService } from './service/client.ts'
 import { createDeliver } from './service/deliver.ts'
 import { createDirectory, type Directory } from './service/directory.ts'
 import { createFamily } from './service/family.ts'
 import { createGauges } from './service/gauges.ts'
+import { createHooks, type Hook } from './service/hooks.ts'
 import { createIntake } from './service/intake.ts'
 import { createLine } from './service/line.ts'
 import { createLines } from './service/lines.ts'
 import { createOperatorService } from './service/operator.ts'
+import { createPulse } from './service/pulse.ts'
 import { createRate } from './service/rate.ts'
 import { createReadiness } from './service/readiness.ts'
 import { createRevocation } from './service/revocation.ts'
@@ -75,8 +82,18 @@ export interface Switchboard {
    * Takes at most `drainMs`; never rejects.
    */
   stop(): Promise<void>
-  /** A code that opens the board once, within ten minutes. */
-  issueBoardCode(): string
+  /** A code that opens the board once, within ten minutes, on any node. */
+  issueBoardCode(): Promise<string>
+  /**
+   * Calls `handler` with every transition (or ready) that is committed, on whichever node: after
+   * the commit, in order, at least once. What it throws is logged, and harms nobody. `after` is
+   * the position of the last one that was dealt with; without it, from now on.
+   */
+  on<Kind extends keyof Facts>(
+    kind: Kind,
+    handler: (fact: Facts[Kind]) => unknown,
+    options?: { after?: number },
+  ): Hook
   services: Services
   sweep: Sweep
   metrics: Metrics
@@ -84,12 +101,20 @@ export interface Switchboard {
   router: Express
 }
 
+/** What a handler may be told of, as the board's feed tells it. */
+export interface Facts {
+  transition: Transition
+  ready: Ready
+}
+
+const FACTS = { transition: transitionOf, ready: readyOf }
+
 const POLL_MS = 5000
 /** ADR-0046: one tick, every 30 s. */
 const REAP_MS = 30_000
 const COME_DUE_MS = 1000
 const PLACE_MS = 1000
-const BOARD_CODE_MS = 10 * 60_000
+const BOARD_CODE_SECONDS = 600
 const DRAIN_MS = 13_000
 const SSE_RETRY_MS = 2000
 
@@ -117,7 +142,12 @@ const sseRetryMs = async (directory: Directory): Promise<number> => {
 }
 
 /** Everything below HTTP. */
-const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => {
+const createCore = (
+  options: SwitchboardOptions,
+  log: Log,
+  metrics: Metrics,
+  publicUrl: () => string,
+) => {
   const { databaseUrl: connectionString, poolSize, acquireMs, statementMs, lockMs } = options
   const { keepAliveMs, answerMs } = options
   const pollMs = options.pollMs ?? POLL_MS
@@ -157,6 +187,12 @@ const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => 
       family,
       revocation,
     }),
+    answerLinks: createAnswerLinks({ database, directory, deliver, publicUrl }),
+    boardSessions: createBoardSessions({
+      database,
+      authenticate: directory.authenticate,
+      adminToken: options.config.adminToken,
+    }),
     watch,
   }
   const sweep = createSweep({
@@ -180,7 +216,11 @@ const createCore = (options: SwitchboardOptions, log: Log, metrics: Metrics) => 
     placeMs: options.placeMs ?? PLACE_MS,
   })
   const supervisor = createSupervisor(workers, { log, metrics })
-  return { database, wake, directory, line, lines, family, watch, services, sweep, supervisor }
+  const board = createBoardService({ database, directory })
+  const pulse = createPulse({ database, watch, log })
+  const hooks = createHooks({ watch, log })
+  const looking = { watch, board, pulse, hooks }
+  return { database, wake, directory, line, lines, family, ...looking, services, sweep, supervisor }
 }
 
 export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
@@ -188,20 +228,21 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
   const log = options.log ?? createLog(config.logLevel)
   const metrics = createMetrics()
   metrics.buildInfo.set({ version: VERSION }, 1)
-  const core = createCore(options, log, metrics)
+  const listener = createListener({ host: config.host, port: config.port })
+  const publicUrl = (): string => config.publicUrl ?? listener.url()
+  const core = createCore(options, log, metrics, publicUrl)
   const { database, wake, directory, line, lines, family, watch, services, supervisor } = core
+  const { pulse, hooks } = core
 
   const stopping = new AbortController()
   // Each request under way listens: many at once are no leak.
   setMaxListeners(0, stopping.signal)
-  const listener = createListener({ host: config.host, port: config.port })
-  const publicUrl = (): string => config.publicUrl ?? listener.url()
   const observe = observer(metrics)
   const { authenticate } = directory
   const { adminToken } = config
   const onFailure = (): void => observe.unauthenticated?.('operator')
   const auth = createAuth({ authenticate, adminToken, onFailure })
-  const sessions = createBoardSessions({ authenticate, adminToken })
+  const { boardSessions: sessions } = services
   const boardAuth = createBoardAuth(auth, sessions)
   const sse = options.pingMs === undefined ? {} : { sse: { pingMs: options.pingMs } }
 
@@ -209,13 +250,24 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
     watch,
     auth,
     boardAuth,
+    snapshots: createSnapshots(core.board),
     sseRetryMs: () => sseRetryMs(directory),
     log,
     stopping: stopping.signal,
     onStream: (feed) => streamObserver(metrics, feed),
     ...sse,
   })
-  const board = createBoard({ operator: services.operator, sessions, boardAuth, publicUrl, log })
+  const board = createBoard({
+    board: core.board,
+    pulse,
+    services,
+    operatorTable: OPERATOR_METHODS,
+    sessions,
+    boardAuth,
+    publicUrl,
+    log,
+    stopping: stopping.signal,
+  })
   const router = createHttp({
     services,
     authenticate,
@@ -235,7 +287,7 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
     metrics: createGauges({ database, line, metrics, workers: supervisor.workers }),
     agentTable: AGENT_METHODS,
     operatorTable: OPERATOR_METHODS,
-    feeds: board.use(feeds),
+    feeds: board.use(feeds, createAnswerPage({ links: services.answerLinks, log })),
     stopping: stopping.signal,
     observe,
     ...sse,
@@ -257,6 +309,8 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
             line.stop()
             lines.stop()
             family.stop()
+            pulse.stop()
+            hooks.stop()
           },
         },
         { part: 'wakes', owedMs: 500, run: () => wake.stop() },
@@ -276,6 +330,7 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
       watch.start()
       for (const name of (await directory.queues()).keys()) metrics.seedQueue(name)
       supervisor.start()
+      await hooks.start()
       const url = await listener.start(router)
       log.info({ url: publicUrl() }, 'switchboard is listening')
       return { url }
@@ -285,7 +340,12 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
       stopped ??= drained()
       return stopped
     },
-    issueBoardCode: () => sessions.issueCode({ kind: 'operator' }, BOARD_CODE_MS),
+    issueBoardCode: () => sessions.issueCode(BOARD_CODE_SECONDS),
+    on: (kind, handler, { after } = {}) =>
+      hooks.add((event) => {
+        const fact = FACTS[kind](event)
+        if (fact && fact.position > (after ?? 0)) return handler(fact as Facts[typeof kind])
+      }, after ?? 'now'),
     services,
     sweep: core.sweep,
     metrics,

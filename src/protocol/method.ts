@@ -8,6 +8,8 @@ import type { z } from 'zod'
 import type { Caller } from '../domain/scope.ts'
 import type {
   AgentService,
+  AnswerLinks,
+  BoardSessions,
   ClientService,
   OperatorService,
   Queue,
@@ -18,6 +20,8 @@ export interface Services {
   client: ClientService
   agent: AgentService
   operator: OperatorService
+  answerLinks: AnswerLinks
+  boardSessions: BoardSessions
   watch: Watch
 }
 

@@ -23,6 +23,8 @@ export type Deliver = (
   message: Message,
   scope: Scope,
   senderId: string | null,
+  /** The seq of the question it is meant for: it answers that one or is refused. */
+  question?: number,
 ) => Promise<Required<Sent>>
 
 /** Verbs that take a client's message, in the order they are tried, and what each makes of it. */
@@ -45,7 +47,7 @@ const TRIES = 10
 
 export const createDeliver =
   ({ database, lines, metrics }: DeliverParts): Deliver =>
-  async (id, sent, scope, senderId) => {
+  async (id, sent, scope, senderId, meant) => {
     for (let tried = 1; ; tried += 1) {
       const view = await readView(database, id, scope)
       if (!view) throw new Refusal('not_found')
@@ -57,6 +59,9 @@ export const createDeliver =
       if (known) return repeated(view, known)
       if (todo.finishedAt) throw finished(view)
 
+      if (meant !== undefined && !asks(todo, meant)) {
+        throw new Refusal('wrong_state', { id, state: todo.state })
+      }
       const question = await checkedAgainst(database, todo, sent)
       const taken = await deliverTo(database, todo, sent, senderId, question)
       if (taken) {
@@ -83,6 +88,9 @@ const repeated = (view: TodoView, { seq, message, answers }: StoredMessage): Req
   after: settled(view.todo) && view.todo.statusSeq > seq ? 0 : seq,
   receipt: { messageId: message.messageId, seq, outcome: 'repeated', answers },
 })
+
+const asks = (todo: Todo, question: number): boolean =>
+  phaseOf(todo) === 'interrupted' && !todo.answeredAt && todo.statusSeq === question
 
 /** The question this answer was checked against; undefined where none waits for one. */
 const checkedAgainst = async (

@@ -54,8 +54,14 @@ const byToken: Statement<EndpointRow> = statement(
 export const readEndpointByToken = async (
   session: Session,
   token: string,
+): Promise<Endpoint | null> => readEndpointByHash(session, hash(token))
+
+/** The same by what is kept of the token. */
+export const readEndpointByHash = async (
+  session: Session,
+  tokenHash: Buffer,
 ): Promise<Endpoint | null> => {
-  const [row] = await session.run(byToken, { hash: hash(token) })
+  const [row] = await session.run(byToken, { hash: tokenHash })
   return row ? toEndpoint(row) : null
 }
 

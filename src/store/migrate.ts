@@ -11,6 +11,7 @@ import * as timeouts from '../../migrations/0003_timeouts.ts'
 import * as lines from '../../migrations/0004_lines.ts'
 import * as families from '../../migrations/0005_families.ts'
 import * as liveChildren from '../../migrations/0006_live_children.ts'
+import * as answerLinks from '../../migrations/0009_answer_links.ts'
 
 interface Migration {
   name: string
@@ -29,6 +30,7 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0004_lines', ...lines, down },
   { name: '0005_families', ...families, down },
   { name: '0006_live_children', ...liveChildren, down },
+  { name: '0009_answer_links', ...answerLinks, down },
 ]
 
 /** The database was migrated by a newer switchboard than this one. */

@@ -8,6 +8,8 @@ import { watchScope } from '../../domain/scope.ts'
 import { type Call, type MethodTable, unary } from '../method.ts'
 import * as schema from './schema.ts'
 import {
+  fromAnswerLink,
+  fromBoardSession,
   fromEndpoint,
   fromPage,
   fromQueue,
@@ -107,6 +109,22 @@ export const OPERATOR_METHODS: MethodTable = {
     admin,
   ),
 
+  'sessions.list': unary(
+    schema.none,
+    async ({ services }) => ({
+      sessions: (await services.boardSessions.list()).map(fromBoardSession),
+    }),
+    admin,
+  ),
+
+  'sessions.revoke': unary(
+    schema.revokeSession,
+    async ({ services }, which) => ({
+      revoked: await services.boardSessions.revoke('id' in which ? which.id : null),
+    }),
+    admin,
+  ),
+
   'todos.list': unary(
     schema.todoList,
     async ({ services, caller }, query) =>
@@ -128,10 +146,17 @@ export const OPERATOR_METHODS: MethodTable = {
 
   'todos.answer': unary(
     schema.answer,
-    async ({ services, caller }, { id, message }) => {
-      const { view, receipt } = await services.operator.answer(id, message, caller)
+    async ({ services, caller }, { id, message, question }) => {
+      const { view, receipt } = await services.operator.answer(id, message, caller, question)
       return { ...fromViewForOperators(view), receipt }
     },
+    answer,
+  ),
+
+  'todos.answerLink': unary(
+    schema.answerLink,
+    async ({ services, caller }, { id, expiresInSeconds }) =>
+      fromAnswerLink(await services.answerLinks.create(id, expiresInSeconds, caller)),
     answer,
   ),
 

@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { LEASE } from '../../domain/policy.ts'
 import { ENDPOINT_VERBS } from '../../domain/scope.ts'
 import { childIds, children, until } from '../child.ts'
-import { interruptTtl, messageFrom, queueName, seconds, todoQueryMembers } from '../field.ts'
+import { interruptTtl, messageFrom, queueName, seconds, seq, todoQueryMembers } from '../field.ts'
 import { jsonObject, name, text } from '../part.ts'
 import { timeouts } from '../wishes.ts'
 
@@ -109,7 +109,19 @@ export const fork = z.strictObject({ id: name, children })
 
 export const join = z.strictObject({ id: name, children: childIds, until })
 
-export const answer = z.strictObject({ id: name, message })
+/** `question`: the seq of the one it is meant for, so that it never answers another one. */
+export const answer = z.strictObject({ id: name, message, question: seq.exactOptional() })
+
+/** At most as long as a question can wait by default settings. */
+export const answerLink = z.strictObject({
+  id: name,
+  expiresInSeconds: seconds(1, 7 * 86_400).exactOptional(),
+})
+
+export const revokeSession = z.union([
+  z.strictObject({ id: name }),
+  z.strictObject({ all: z.literal(true) }),
+])
 
 export const todoList = z
   .strictObject({

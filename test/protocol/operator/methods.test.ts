@@ -117,7 +117,7 @@ test('a todo is shown with its attempts, its messages in place and its events', 
   const shown = await call(
     'todos.show',
     {
-      show: async () => ({ view: aView(), attempts: [anAttempt()], children: [], events: [event] }),
+      show: async () => ({ view: aView(), attempts: [anAttempt()], children: [], events: [event], question: null }),
     },
     { id: 'todo-1' },
   )

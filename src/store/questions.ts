@@ -1,0 +1,52 @@
+/** Open questions, and what answered one. */
+import { type Session, type Statement, statement } from './database.ts'
+
+export interface AnswerRow {
+  seq: number
+  message_id: string
+  /** The endpoint that sent it; null where an operator did, or somebody with a link. */
+  sender: string | null
+  metadata: { [key: string]: unknown } | null
+  received_at: Date
+}
+
+const answerStatement: Statement<AnswerRow> = statement(
+  'question_answer',
+  `select m.seq, m.message_id, e.name as sender, m.message -> 'metadata' as metadata, m.received_at
+  from messages m left join endpoints e on e.id = m.sender
+  where m.todo_id = :id::uuid and m.answers = :question::int order by m.seq limit 1`,
+)
+
+/** What answered this question; null while nothing has. */
+export const readAnswer = async (
+  session: Session,
+  id: string,
+  question: number,
+): Promise<AnswerRow | null> => (await session.run(answerStatement, { id, question }))[0] ?? null
+
+interface QuestionRow {
+  id: string
+  schema: object | null
+  /** The endpoint that asked; also of a parked question, which nobody holds. */
+  asker: string | null
+}
+
+const questionsStatement: Statement<QuestionRow> = statement(
+  'questions_read',
+  `select w.id, m.schema, (select a.endpoint_id from attempts a
+    where a.todo_id = w.id and a.ended_at is null) as asker
+  from unnest(:ids::uuid[], :seqs::int[]) as w(id, seq)
+  join messages m on m.todo_id = w.id and m.seq = w.seq`,
+)
+
+/** By todo: what the answer must look like, if anything, and who asked. */
+export const readQuestions = async (
+  session: Session,
+  questions: readonly { id: string; seq: number }[],
+): Promise<ReadonlyMap<string, QuestionRow>> => {
+  const rows = await session.run(questionsStatement, {
+    ids: questions.map(({ id }) => id),
+    seqs: questions.map(({ seq }) => seq),
+  })
+  return new Map(rows.map((row) => [row.id, row]))
+}
