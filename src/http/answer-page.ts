@@ -114,7 +114,8 @@ const outcome = (question: LinkedQuestion, taken: boolean): Html => {
         : 'A question is answered once. Nothing was changed.'
     }</p>`
   }
-  if (status === 'expired') return html`<p role="status"><strong>This link has expired.</strong> Ask for a new one.</p>`
+  if (status === 'expired')
+    return html`<p role="status"><strong>This link has expired.</strong> Ask for a new one.</p>`
   return html`<p role="status"><strong>This is not asked any more.</strong> The task went on, ended, or asks something else.</p>`
 }
 
@@ -141,7 +142,10 @@ const NOTHING: Typed = () => null
 
 /** 410 where it is over: a program reads the status, a person the page. */
 const show = (res: Response, question: LinkedQuestion | null): void => {
-  if (!question) return send(res, 404, lost())
+  if (!question) {
+    send(res, 404, lost())
+    return
+  }
   const open = question.status === 'open'
   const rest = open ? form(question, NOTHING, []) : outcome(question, false)
   send(res, open || question.status === 'answered' ? 200 : 410, whole(question, rest))
@@ -187,9 +191,13 @@ export const createAnswerPage = ({ links, log }: AnswerPageParts): Router => {
   router.post('/answer/:secret', async (req, res) => {
     const secret = secretOf(req)
     const question = await links.open(secret)
+    if (question?.status === 'answered') {
+      send(res, 409, whole(question, outcome(question, false)))
+      return
+    }
     if (question?.status !== 'open') {
-      if (question?.status === 'answered') return send(res, 409, whole(question, outcome(question, false)))
-      return show(res, question)
+      show(res, question)
+      return
     }
     const body = new URLSearchParams(await readText(req, BODY))
     const typed: Typed = (name) => body.get(name)
@@ -197,7 +205,10 @@ export const createAnswerPage = ({ links, log }: AnswerPageParts): Router => {
       const by = typed('by')?.trim().slice(0, NAME_LENGTH) ?? ''
       if (by === '') throw new NotOfKind('Your name is needed')
       const answered = await links.answer(secret, { parts: partsOf(question, typed), by })
-      if (!answered) return show(res, null)
+      if (!answered) {
+        show(res, null)
+        return
+      }
       const { question: now, taken } = answered
       if (now.status === 'open') throw new Refusal('unavailable')
       const status = taken ? 200 : now.status === 'answered' ? 409 : 410

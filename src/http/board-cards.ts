@@ -53,7 +53,15 @@ const questionOf = (question: NonNullable<BoardCard['question']>) => {
   return { seq, deadline, form: short ? form : null, plain: form === null }
 }
 
-export const fromCard = ({ view, question, client }: BoardCard) => {
+const saidBy = (status: Message | undefined): string =>
+  status?.role === 'ROLE_AGENT' ? cut(lineOf(status), SAID_LENGTH) : ''
+
+const progressLine = (progress: BoardCard['progress']): string => {
+  const { note, percent } = progress ?? {}
+  return [note, percent === undefined ? undefined : `${percent} %`].filter(Boolean).join(', ')
+}
+
+export const fromCard = ({ view, question, client, progress }: BoardCard) => {
   const { todo, messages, result, waitsBehind } = withoutSecrets(view)
   const first = messages[0]?.message
   const status = messages.find(({ seq }) => seq === todo.statusSeq)?.message
@@ -69,7 +77,7 @@ export const fromCard = ({ view, question, client }: BoardCard) => {
     claimant: todo.claimant,
     client,
     title: first ? cut(lineOf(first), TITLE_LENGTH) : '',
-    said: status?.role === 'ROLE_AGENT' ? cut(lineOf(status), SAID_LENGTH) : '',
+    said: progressLine(progress) || saidBy(status),
     error: todo.state === 'failed' ? failureOf(result) : null,
     retryAt: fromTimeOrNull(todo.nextRetryAt),
     dueAt: fromTimeOrNull(todo.dueAt),
@@ -125,7 +133,10 @@ export type ReadSnapshot = (of: BoardFilter, caller: Caller) => Promise<readonly
  * while one is being read shares the next one.
  */
 export const createSnapshots = (board: Board): ReadSnapshot => {
-  const reading = new Map<string, { now: Promise<unknown>; next: Promise<readonly Frame[]> | null }>()
+  const reading = new Map<
+    string,
+    { now: Promise<unknown>; next: Promise<readonly Frame[]> | null }
+  >()
 
   const begin = (key: string, of: BoardFilter, caller: Caller): Promise<readonly Frame[]> => {
     const now = readSnapshot(board, of, caller).then((data) => [{ event: 'snapshot', data }])
@@ -143,9 +154,7 @@ export const createSnapshots = (board: Board): ReadSnapshot => {
     const key = JSON.stringify([of.queues, of.states, of.contextId, rights])
     const entry = reading.get(key)
     if (!entry) return begin(key, of, caller)
-    entry.next ??= entry.now
-      .catch(() => undefined)
-      .then(() => begin(key, of, caller))
+    entry.next ??= entry.now.catch(() => undefined).then(() => begin(key, of, caller))
     return entry.next
   }
 }

@@ -107,12 +107,7 @@ export const boardFrames = (
   filter: FrameFilter,
   snapshot?: () => Promise<readonly Frame[]>,
 ): Source =>
-  framesOf(
-    feed,
-    after,
-    (event) => (passes(filter, event) ? boardFrame(event) : NOTHING),
-    snapshot,
-  )
+  framesOf(feed, after, (event) => (passes(filter, event) ? boardFrame(event) : NOTHING), snapshot)
 
 /** `bells`: the queues whose ready doorbell the agent wants; signals come for all it holds. */
 export const agentFrames = (

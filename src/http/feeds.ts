@@ -139,7 +139,10 @@ export const createFeeds = (parts: FeedParts): Router => {
 
   const { auth, boardAuth, snapshots } = parts
   const router = Router()
-  router.get('/board/events', serve({ name: 'board', auth: boardAuth, reach: boardReach(snapshots) }))
+  router.get(
+    '/board/events',
+    serve({ name: 'board', auth: boardAuth, reach: boardReach(snapshots) }),
+  )
   router.get('/agent/events', serve({ name: 'agent', auth, reach: agentReach }))
   router.use(answerRefusal(log))
   return router

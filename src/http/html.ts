@@ -15,14 +15,14 @@ const ENTITIES: Record<string, string> = {
   "'": '&#39;',
 }
 
-const escape = (text: string): string => text.replace(/[&<>"']/g, (found) => ENTITIES[found]!)
+const escaped = (text: string): string => text.replace(/[&<>"']/g, (found) => ENTITIES[found]!)
 
 type Value = Html | string | number | null | false | readonly Value[]
 
 const render = (value: Value): string => {
   if (value instanceof Html) return value.text
   if (value === null || value === false) return ''
-  if (typeof value === 'string' || typeof value === 'number') return escape(String(value))
+  if (typeof value === 'string' || typeof value === 'number') return escaped(String(value))
   return value.map(render).join('')
 }
 

@@ -25,7 +25,8 @@ const SHORT_TEXT = 120
 const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-const textOr = (value: unknown, other: string): string => (typeof value === 'string' ? value : other)
+const textOr = (value: unknown, other: string): string =>
+  typeof value === 'string' ? value : other
 
 const kindOf = (schema: JsonObject): Field['kind'] => {
   const { type } = schema
@@ -63,7 +64,7 @@ export const formOf = (schema: JsonObject): Field[] => {
 export class NotOfKind extends Error {}
 
 /** `typed` as the control of a form sends it; undefined where it was left empty. */
-const valueOf = ({ kind, choices, label }: Field, typed: string | null): Json | undefined => {
+const typedValue = ({ kind, choices, label }: Field, typed: string | null): Json | undefined => {
   if (typed === null || typed === '') return undefined
   if (kind === 'boolean') return typed === 'true'
   if (kind === 'text') return typed
@@ -82,7 +83,7 @@ export const readForm = (
   fields: readonly Field[],
   typed: (field: number) => string | null,
 ): Json => {
-  const values = fields.map((field, i) => [field.name, valueOf(field, typed(i))] as const)
+  const values = fields.map((field, i) => [field.name, typedValue(field, typed(i))] as const)
   const [whole] = values
   if (whole && whole[0] === null) return whole[1] ?? null
   // A property by that name would set the object's prototype instead.

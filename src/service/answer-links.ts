@@ -8,11 +8,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { Refusal } from '../domain/errors.ts'
 import { EVERYTHING, watchScope } from '../domain/scope.ts'
 import type { TodoView } from '../domain/todo.ts'
-import {
-  type AnswerLinkRow,
-  addAnswerLink,
-  readAnswerLink,
-} from '../store/answer-links.ts'
+import { type AnswerLinkRow, addAnswerLink, readAnswerLink } from '../store/answer-links.ts'
 import type { Database } from '../store/database.ts'
 import { type AnswerRow, readAnswer } from '../store/questions.ts'
 import { readAnswerSchema, readView } from '../store/views.ts'
@@ -36,11 +32,14 @@ export interface AnswerLinksParts {
 
 const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()
 
-const messageIdOf = ({ id }: AnswerLinkRow): string => `answer-link-${id}`
+const PREFIX = 'answer-link-'
+const messageIdOf = ({ id }: AnswerLinkRow): string => `${PREFIX}${id}`
 
 const answeredOf = (link: AnswerLinkRow, answer: AnswerRow): LinkedQuestion['answered'] => {
   const here = answer.message_id === messageIdOf(link)
-  const by = here ? answer.metadata?.[BY] : answer.sender
+  // Only an answer by a link, this one or another, is taken at its word.
+  const linked = answer.sender === null && answer.message_id.startsWith(PREFIX)
+  const by = linked ? answer.metadata?.[BY] : answer.sender
   return { by: typeof by === 'string' ? by : null, at: answer.received_at, here }
 }
 

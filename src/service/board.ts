@@ -7,20 +7,25 @@ import {
   ENDED_STATES,
   HELD_STATES,
   INTERRUPT_STATES,
-  type State,
+  phaseOf,
   STATE_NAMES,
   STATES,
+  type State,
 } from '../domain/lifecycle.ts'
 import { watchScope } from '../domain/scope.ts'
 import type { TodoFilter, TodoView } from '../domain/todo.ts'
 import type { Database } from '../store/database.ts'
 import { readEndpoints } from '../store/endpoints.ts'
 import { listTodos } from '../store/lists.ts'
+import { readNotes } from '../store/questions.ts'
 import type { BoardCard, BoardLane, BoardService } from './contract.ts'
 import type { Directory } from './directory.ts'
 import { questionsOf } from './questions.ts'
 
-const LANES: Record<BoardLane, { states: readonly State[]; retrying?: TodoFilter['retrying'] & string }> = {
+const LANES: Record<
+  BoardLane,
+  { states: readonly State[]; retrying?: TodoFilter['retrying'] & string }
+> = {
   waiting: {
     states: [...STATE_NAMES.filter((state) => STATES[state] === 'waiting'), 'failed'],
     retrying: 'only',
@@ -45,11 +50,16 @@ export const createBoardService = ({ database, directory }: BoardParts): BoardSe
     const endpoints = await readEndpoints(database)
     const names = new Map(endpoints.map(({ id, name }) => [id, name]))
     const todos = views.map(({ todo }) => todo)
-    const questions = await questionsOf(database, directory, todos, endpoints)
+    const held = todos.filter((todo) => phaseOf(todo) === 'held').map(({ id }) => id)
+    const [questions, notes] = await Promise.all([
+      questionsOf(database, directory, todos, endpoints),
+      readNotes(database, held),
+    ])
     return views.map((view, i) => ({
       view,
       question: questions[i] ?? null,
       client: names.get(view.todo.clientId ?? '') ?? null,
+      progress: notes.get(view.todo.id) ?? null,
     }))
   }
 

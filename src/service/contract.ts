@@ -11,6 +11,7 @@ import type {
   Attempt,
   Child,
   Event,
+  EventDetail,
   Failure,
   FeedEvent,
   JoinUntil,
@@ -240,6 +241,8 @@ export interface BoardCard {
   question: Question | null
   /** The name of the endpoint that sent it; null where an operator did. */
   client: string | null
+  /** While it is held: what was said of its progress last. */
+  progress: Pick<EventDetail, 'note' | 'percent'> | null
 }
 
 /** A lane is a phase of life; `dead` are the dead letters among those that have ended. */

@@ -1,4 +1,5 @@
-/** Open questions, and what answered one. */
+/** Open questions, what answered one, and the last note of those at work. */
+import type { EventDetail } from '../domain/todo.ts'
 import { type Session, type Statement, statement } from './database.ts'
 
 export interface AnswerRow {
@@ -49,4 +50,21 @@ export const readQuestions = async (
     seqs: questions.map(({ seq }) => seq),
   })
   return new Map(rows.map((row) => [row.id, row]))
+}
+
+const notesStatement = statement<{ id: string; detail: EventDetail }>(
+  'progress_notes',
+  `select w.id, p.detail from unnest(:ids::uuid[]) as w(id) cross join lateral (
+    select e.detail from events e where e.todo_id = w.id and e.verb = 'progress'
+    order by e.seq desc limit 1) p where p.detail is not null`,
+)
+
+/** What the holder of each todo said of its progress last. */
+export const readNotes = async (
+  session: Session,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, EventDetail>> => {
+  if (ids.length === 0) return new Map()
+  const rows = await session.run(notesStatement, { ids })
+  return new Map(rows.map(({ id, detail }) => [id, detail]))
 }

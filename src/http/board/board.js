@@ -82,7 +82,9 @@ const route = () => {
   if (id !== null && id !== before) focusSoon('drawer-title')
   if (id === null && before !== null) {
     requestAnimationFrame(() =>
-      root.querySelector(`.card[data-id="${CSS.escape(before)}"] a.open`)?.focus({ preventScroll: true }),
+      root
+        .querySelector(`.card[data-id="${CSS.escape(before)}"] a.open`)
+        ?.focus({ preventScroll: true }),
     )
   }
 }
@@ -131,7 +133,8 @@ let arranged = arrange(state.cards, filters)
 
 const content = () => {
   if (connection.kind === 'out') return loginView()
-  if (connection.kind === 'refused') return html`<p class="notice" role="alert">You may not watch this.</p>`
+  if (connection.kind === 'refused')
+    return html`<p class="notice" role="alert">You may not watch this.</p>`
   if (!me) return html`<p class="notice">connecting</p>`
   const board = { me, cards: state.cards, now: serverNow(), fateTick, changed: fated }
   const view = { state, filters, board, arranged, more, plots }

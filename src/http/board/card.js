@@ -33,8 +33,7 @@ export const ring = (question, since, now) => {
 const attempt = ({ attempt, maxAttempts }) =>
   attempt > 1 ? `attempt ${attempt}${maxAttempts ? ` of ${maxAttempts}` : ''}` : ''
 
-const tag = (text, name = '') =>
-  text ? html`<span class=${name} dir="auto">${text}</span>` : ''
+const tag = (text, name = '') => (text ? html`<span class=${name} dir="auto">${text}</span>` : '')
 
 const behind = (card, cards) => {
   const front = cards.get(card.waitsBehind)
@@ -76,7 +75,10 @@ const held = (card, { now }) => {
 const holding = (card) => {
   if (card.answeredAt) return 'answered, goes on when its turn comes'
   const who = card.parked ? 'parked' : `held by ${card.claimant ?? 'its agent'}`
-  const whom = card.client === undefined ? '' : `, for ${card.client ?? 'an operator'}`
+  const whom =
+    card.client === undefined
+      ? ''
+      : `, for ${card.client ? `client ${card.client}` : 'an operator'}`
   return `${card.state === 'auth-required' ? 'needs sign-in, ' : ''}${who}${whom}`
 }
 

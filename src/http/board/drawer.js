@@ -7,7 +7,7 @@ import { call } from './api.js'
 import { ring } from './card.js'
 import { answerForm } from './form.js'
 import { artifacts, attempts, conversation, deadlines, events, family } from './record.js'
-import { shortId, stateWord } from './words.js'
+import { moment, shortId, stateWord } from './words.js'
 
 const AGAIN_MS = 3000
 
@@ -20,6 +20,10 @@ const textOf = (message) =>
 /** The conversation's beginning is what a todo is called. */
 const titleOf = ({ id, message }) => textOf(message).slice(0, 160) || `todo ${shortId(id)}`
 
+/** The server says moments in UTC; a person reads the clock on the wall. */
+const localTimes = (line) =>
+  line?.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, (iso) => moment(iso)) ?? ''
+
 const isDead = ({ state, finishedAt }) => state === 'failed' && finishedAt !== null
 
 /** For a shell: what stands in quotes there is left as it is. */
@@ -27,7 +31,14 @@ const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`
 
 export const curlOf = (todo, question, base = new URL('../operator', import.meta.url)) => {
   const [method, params] = question
-    ? ['todos.answer', { id: todo.id, question: question.seq, message: { parts: [question.plain ? { text: 'your answer' } : { data: {} }] } }]
+    ? [
+        'todos.answer',
+        {
+          id: todo.id,
+          question: question.seq,
+          message: { parts: [question.plain ? { text: 'your answer' } : { data: {} }] },
+        },
+      ]
     : ['todos.show', { id: todo.id }]
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
   return `curl -s ${quoted(String(base))} -H "Authorization: Bearer $SWITCHBOARD_TOKEN" \\
@@ -150,7 +161,7 @@ export const createDrawer = ({ changed, dialogs }) => {
       <span dir="auto">${todo.queue}</span> <span>attempt ${todo.attempt} of ${todo.maxAttempts}</span>
       ${todo.claimant ? html`<span dir="auto">${todo.claimant}</span>` : ''}
     </p>
-    <p id="why" class="why" tabindex="-1" dir="auto">${why}</p>
+    <p id="why" class="why" tabindex="-1" dir="auto">${localTimes(why)}</p>
     ${asking(todo, board)} ${actions(todo, board.me)} ${conversation(todo)} ${artifacts(todo)}
     ${attempts(todo, board.now)} ${deadlines(todo, board.now)} ${family(todo)} ${events(todo)}
     <p class="help mono">todo ${todo.id}<br />context <span dir="auto">${todo.contextId}</span></p>`

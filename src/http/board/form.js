@@ -25,7 +25,7 @@ export const isChoice = (form) =>
   ['boolean', 'choice'].includes(form[0].kind) &&
   choicesOf(form[0]).length <= MAX_BUTTONS
 
-const valueOf = (field, typed) => {
+const typedValue = (field, typed) => {
   if (typed === null || typed === '') return undefined
   if (field.kind === 'text') return typed
   if (field.kind === 'boolean') return typed === 'true'
@@ -44,7 +44,7 @@ const valueOf = (field, typed) => {
 
 /** The data of an answer from what stands in each field. */
 export const readForm = (form, typed) => {
-  const values = form.map((field, i) => [field.name, valueOf(field, typed(i))])
+  const values = form.map((field, i) => [field.name, typedValue(field, typed(i))])
   if (values[0]?.[0] === null) return values[0][1] ?? null
   return Object.fromEntries(values.filter(([, value]) => value !== undefined))
 }
@@ -122,7 +122,12 @@ export const answerForm = ({ id, question, title, where, changed }) => {
     event.preventDefault()
     const data = new FormData(event.target)
     try {
-      void send(id, question, read((name) => data.get(name)), changed)
+      void send(
+        id,
+        question,
+        read((name) => data.get(name)),
+        changed,
+      )
     } catch (error) {
       fates.set(keyOf(id, question), { error: error.message })
       changed()

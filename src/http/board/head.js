@@ -1,11 +1,14 @@
 /** What stands above the lanes: the light, the filters, the numbers of the moment and the plots. */
-import { html } from 'lit/html.js'
+
 import { live } from 'lit/directives/live.js'
+import { html } from 'lit/html.js'
 import { clock, idleMs, QUIET_MS, span } from './words.js'
 
 const light = ({ kind, since }) => {
   if (kind === 'lost') return `reconnecting, stale since ${clock(since)}`
-  return { connecting: 'connecting', live: 'live', out: 'not logged in', refused: 'not allowed' }[kind]
+  return { connecting: 'connecting', live: 'live', out: 'not logged in', refused: 'not allowed' }[
+    kind
+  ]
 }
 
 export const lightView = (connection) =>
@@ -22,7 +25,10 @@ const queueSelect = ({ filters, me, setFilter }) => {
   >`
 }
 
-const typed = (name, set) => ({ target }) => set({ [name]: target.value })
+const typed =
+  (name, set) =>
+  ({ target }) =>
+    set({ [name]: target.value })
 
 export const headView = (view) => {
   const { connection, me, filters, setFilter, state } = view

@@ -38,7 +38,8 @@ const answer = (root, drawer) => {
   const inDrawer = root.querySelector('.drawer .ask :is(input, textarea, button)')
   if (drawer.id() !== null && inDrawer) return inDrawer.focus()
   const own = cardOf(document.activeElement)?.querySelector('[data-answer]:not([data-answer=""])')
-  const target = own ?? root.querySelector('[data-phase="interrupted"] [data-answer]:not([data-answer=""])')
+  const target =
+    own ?? root.querySelector('[data-phase="interrupted"] [data-answer]:not([data-answer=""])')
   focus(target)
 }
 
@@ -59,7 +60,7 @@ export const listenToKeys = ({ root, drawer, dialogs, toggleDead, me, titleOf, i
       void drawer.retry(id)
     }
   }
-  const escape = (target) => {
+  const leave = (target) => {
     if (isTyping(target)) target.blur()
     else if (drawer.id() !== null) location.hash = '#'
     else document.activeElement?.blur?.()
@@ -84,7 +85,7 @@ export const listenToKeys = ({ root, drawer, dialogs, toggleDead, me, titleOf, i
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) {
       return
     }
-    if (event.key === 'Escape') return escape(event.target)
+    if (event.key === 'Escape') return leave(event.target)
     if (isTyping(event.target) || !me()) return
     const act = Object.hasOwn(KEYS, event.key) ? KEYS[event.key] : null
     if (!act) return

@@ -1,7 +1,8 @@
 /** The four lanes, each with its count and a window of its cards that grows as one scrolls. */
-import { html } from 'lit/html.js'
+
 import { guard } from 'lit/directives/guard.js'
 import { repeat } from 'lit/directives/repeat.js'
+import { html } from 'lit/html.js'
 import { cardView, tickOf } from './card.js'
 import { PHASES } from './state.js'
 
@@ -47,8 +48,15 @@ const lane = (view, phase) => {
         shown,
         ({ id }) => id,
         (card) =>
-          guard([card, board.me, board.fateTick, tickOf(card, board.now), board.cards.get(card.waitsBehind)], () =>
-            cardView(card, board),
+          guard(
+            [
+              card,
+              board.me,
+              board.fateTick,
+              tickOf(card, board.now),
+              board.cards.get(card.waitsBehind),
+            ],
+            () => cardView(card, board),
           ),
       )}
     </ol>

@@ -17,8 +17,7 @@ const leaf = (value) =>
 const entriesOf = (value) =>
   Array.isArray(value) ? value.map((item, i) => [String(i), item]) : Object.entries(value)
 
-const sizeWord = (value, count) =>
-  Array.isArray(value) ? `[${count}]` : `{${count}}`
+const sizeWord = (value, count) => (Array.isArray(value) ? `[${count}]` : `{${count}}`)
 
 /** Branches are made when they are opened, so that a deep tree costs what one looks at. */
 export const tree = (value, depth = 0) => {
@@ -62,7 +61,9 @@ const size = (raw) => {
 const file = ({ raw, filename, mediaType }) => {
   const name = filename ?? 'file'
   const isImage = IMAGES.has(mediaType) && raw.length <= MAX_IMAGE
-  const src = isImage ? `data:${mediaType};base64,${raw.replaceAll('-', '+').replaceAll('_', '/')}` : ''
+  const src = isImage
+    ? `data:${mediaType};base64,${raw.replaceAll('-', '+').replaceAll('_', '/')}`
+    : ''
   return html`<figure>
     ${isImage ? html`<img src=${src} alt=${name} />` : ''}
     <figcaption>

@@ -11,9 +11,12 @@ const PLOTS = [
   {
     name: 'finished',
     label: 'finished a minute',
-    lines: [{ of: ({ finished }) => finished, colour: '--work' }, { of: ({ dead }) => dead, colour: '--dead' }],
-    // The minute that runs is not over: its number would seem to fall.
-    now: (minutes) => minutes.at(-2).finished,
+    lines: [
+      { of: ({ finished }) => finished, colour: '--work' },
+      { of: ({ dead }) => dead, colour: '--dead' },
+    ],
+    // The minute that runs is not over: by itself its number would fall to nothing with each new one.
+    now: (minutes) => Math.max(minutes.at(-2).finished, minutes.at(-1).finished),
     say: ({ finished, dead }) => `${finished}${dead ? `, ${dead} dead` : ''}`,
   },
   {
@@ -64,7 +67,11 @@ const createPlot = (element, plot, size) =>
         ...plot.lines.map(({ colour: name }) => ({
           stroke: () => colour(name),
           width: 1.5,
-          points: { show: false },
+          // A line needs two: fewer are dots.
+          points: {
+            show: ({ data }, i) => data[i].filter((value) => value !== null).length < 3,
+            size: 4,
+          },
           spanGaps: true,
         })),
       ],

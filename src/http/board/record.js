@@ -5,11 +5,11 @@ import { clock, moment, shortId, span, stateWord } from './words.js'
 
 const time = (at) => html`<time datetime=${at} title=${moment(at)}>${clock(at)}</time>`
 
-const speaker = ({ message, answers }, question) => {
+const speaker = ({ message, answers }) => {
   if (message.role === 'ROLE_AGENT') return 'agent'
   const by = message.metadata?.answeredBy
   if (answers !== undefined) return typeof by === 'string' ? `answer by ${by}` : 'answer'
-  return question ? 'client' : 'client'
+  return 'client'
 }
 
 export const conversation = ({ messages, question }) => html`<section aria-label="Conversation">
@@ -55,8 +55,10 @@ const bars = ({ attempts, createdAt, finishedAt }, now) => {
   </svg>`
 }
 
-const ending = ({ outcome, disposition, endedAt }) =>
-  endedAt ? `${outcome}, ${disposition.replaceAll('_', ' ')}` : 'at work'
+const ending = ({ outcome, disposition, endedAt }, question) => {
+  if (!endedAt) return question ? 'asked, and waits' : 'at work'
+  return `${outcome.replaceAll('_', ' ')}, ${disposition.replaceAll('_', ' ')}`
+}
 
 export const attempts = (todo, now) =>
   todo.attempts.length === 0
@@ -69,7 +71,7 @@ export const attempts = (todo, now) =>
             (attempt) => html`<li data-outcome=${attempt.outcome ?? 'open'}>
               <p>
                 <b>${attempt.seq}</b> <span dir="auto">${attempt.claimant ?? 'an agent'}</span>
-                <span class="how">${ending(attempt)}</span>
+                <span class="how">${ending(attempt, todo.question)}</span>
               </p>
               <p class="help">
                 ${time(attempt.claimedAt)}
@@ -96,14 +98,18 @@ export const deadlines = (todo, now) => {
   const working = todo.state === 'claimed'
   const rows = [
     ...(todo.question?.deadline ? [row('answer by', todo.question.deadline, now)] : []),
-    ...(todo.question && !todo.question.deadline ? [html`<dt>answer by</dt><dd>no deadline</dd>`] : []),
+    ...(todo.question && !todo.question.deadline
+      ? [html`<dt>answer by</dt><dd>no deadline</dd>`]
+      : []),
     ...(working && todo.leaseExpiresAt ? [row('lease', todo.leaseExpiresAt, now)] : []),
     ...(working && todo.progressAt ? [row('progress', todo.progressAt, now)] : []),
     ...(todo.nextRetryAt ? [row('next try', todo.nextRetryAt, now)] : []),
     ...(set.startToClose ? [row('attempt must end', set.startToClose, now)] : []),
     ...(set.scheduleToClose && !todo.finishedAt ? [row('must end', set.scheduleToClose, now)] : []),
     ...(set.heartbeatSeconds ? [within('silence at most', set.heartbeatSeconds)] : []),
-    ...(set.scheduleToStartSeconds ? [within('must start within', set.scheduleToStartSeconds)] : []),
+    ...(set.scheduleToStartSeconds
+      ? [within('must start within', set.scheduleToStartSeconds)]
+      : []),
     row('made', todo.createdAt, now),
     ...(todo.finishedAt ? [row('ended', todo.finishedAt, now)] : []),
   ]

@@ -62,7 +62,11 @@ export const createWatch = ({ state, changed, moved, connection }) => {
     source.loading = true
     const { signal } = watching
     try {
-      const found = await read('todos', { ...query, lane, pageSize: PAGE, pageToken: source.token }, signal)
+      const found = await read(
+        'todos',
+        { ...query, lane, pageSize: PAGE, pageToken: source.token },
+        signal,
+      )
       source.token = found.nextPageToken
       if (lane === 'dead') source.loaded = true
       state.put(found.todos)
@@ -77,7 +81,8 @@ export const createWatch = ({ state, changed, moved, connection }) => {
 
   const allQuestions = async (signal) => {
     const lane = state.lanes.interrupted
-    const count = () => [...state.cards.values()].filter(({ phase }) => phase === 'interrupted').length
+    const count = () =>
+      [...state.cards.values()].filter(({ phase }) => phase === 'interrupted').length
     while (!signal.aborted && lane.token !== '' && count() < QUESTIONS) {
       if (!(await page('interrupted', lane))) return
     }

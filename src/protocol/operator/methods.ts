@@ -119,8 +119,8 @@ export const OPERATOR_METHODS: MethodTable = {
 
   'sessions.revoke': unary(
     schema.revokeSession,
-    async ({ services }, which) => ({
-      revoked: await services.boardSessions.revoke('id' in which ? which.id : null),
+    async ({ services }, { id }) => ({
+      revoked: await services.boardSessions.revoke(id ?? null),
     }),
     admin,
   ),

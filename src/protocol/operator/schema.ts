@@ -118,10 +118,9 @@ export const answerLink = z.strictObject({
   expiresInSeconds: seconds(1, 7 * 86_400).exactOptional(),
 })
 
-export const revokeSession = z.union([
-  z.strictObject({ id: name }),
-  z.strictObject({ all: z.literal(true) }),
-])
+export const revokeSession = z
+  .strictObject({ id: name.exactOptional(), all: z.literal(true).exactOptional() })
+  .refine(({ id, all }) => (id === undefined) !== (all === undefined), 'names one, or all')
 
 export const todoList = z
   .strictObject({
