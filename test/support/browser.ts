@@ -4,8 +4,15 @@
  */
 import { existsSync } from 'node:fs'
 import sparticuz from '@sparticuz/chromium'
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import {
+  type Browser,
+  type BrowserContext,
+  chromium,
+  type Locator,
+  type Page,
+} from 'playwright-core'
 import { afterAll } from 'vitest'
+import type { Switchboard } from '../../src/app.ts'
 
 const SYSTEM = '/usr/bin/chromium'
 
@@ -29,6 +36,8 @@ export const openPage = async (
   context: BrowserContext,
 ): Promise<{ page: Page; complaints: string[] }> => {
   const page = await context.newPage()
+  // Sooner than the test's own time is up: then it says what was waited for.
+  page.setDefaultTimeout(15_000)
   const complaints: string[] = []
   page.on('pageerror', (error) => complaints.push(String(error)))
   page.on('console', (message) => {
@@ -40,3 +49,23 @@ export const openPage = async (
   })
   return { page, complaints }
 }
+
+/** The board, opened by a one-time link, as an operator sees it. */
+export const openBoardPage = async (
+  app: Pick<Switchboard, 'issueBoardCode'> & { url: string },
+  context: BrowserContext,
+  address = '',
+): Promise<{ page: Page; complaints: string[] }> => {
+  const opened = await openPage(context)
+  await opened.page.goto(`${app.url}/board/login?code=${await app.issueBoardCode()}`)
+  if (address !== '') await opened.page.goto(`${app.url}/board${address}`)
+  await opened.page.getByText('live', { exact: true }).waitFor()
+  return opened
+}
+
+/** One lane of the board, by the beginning of its name. */
+export const lane = (page: Page, name: string): Locator =>
+  page.getByRole('region', { name: new RegExp(`^${name}`) })
+
+/** The card of a todo. */
+export const card = (page: Page, id: string): Locator => page.locator(`.card[data-id="${id}"]`)

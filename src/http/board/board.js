@@ -15,7 +15,8 @@ import { createWatch } from './watch.js'
 import { titleOf } from './words.js'
 
 const PULSE_MS = 10_000
-const WINDOW = 60
+/** How many more cards are drawn once the end of a lane comes into sight. */
+const WINDOW = 200
 
 const root = document.getElementById('app')
 const state = createState()

@@ -192,16 +192,16 @@ export const createDrawer = ({ changed, dialogs }) => {
     view(board) {
       if (id === null || !board.me) return ''
       const title = shown ? titleOf(shown) : `todo ${shortId(id)}`
-      return html`<aside class="drawer" role="dialog" aria-labelledby="drawer-title" data-id=${id}>
-        <header>
+      return html`<div class="drawer" role="dialog" aria-labelledby="drawer-title" data-id=${id}>
+        <div class="head">
           <h2 id="drawer-title" tabindex="-1" dir="auto">${title}</h2>
           <a class="button second" href="#" aria-label="Close">✕</a>
-        </header>
+        </div>
         <div class="inside">
           ${error ? html`<p class="wrong" role="alert">${error}</p>` : ''}
           ${shown ? body(shown, board) : error ? '' : html`<p class="help">reading</p>`}
         </div>
-      </aside>`
+      </div>`
     },
   }
 }

@@ -41,7 +41,7 @@ export const headView = (view) => {
               ${queueSelect(view)}
               <label class="filter"
                 ><span class="hidden">Context</span>
-                <input id="context" placeholder="any context" .value=${live(filters.context)} @change=${typed('context', setFilter)} />
+                <input id="context" placeholder="any context" .value=${filters.context} @change=${typed('context', setFilter)} />
               </label>
               <label class="filter"
                 ><span class="hidden">Search</span>
@@ -76,7 +76,11 @@ const quiet = ({ cards, now }) => {
   return count === 0 ? '' : `, ${count} quiet for over 5 min`
 }
 
-export const pulseView = ({ state, board, plots }) => html`<div class="pulse">
+export const pulseView = ({
+  state,
+  board,
+  plots,
+}) => html`<section class="pulse" aria-label="At the moment">
   <div class=${state.lanes.interrupted.total > 0 ? 'loud' : ''}>
     <b>${state.lanes.interrupted.total}</b>
     <span>waiting for an answer${oldestWait(board)}</span>
@@ -89,4 +93,4 @@ export const pulseView = ({ state, board, plots }) => html`<div class="pulse">
         <b>–</b> <span class="at">${label}</span>
       </div>`,
   )}
-</div>`
+</section>`

@@ -25,9 +25,19 @@ const countText = (view, phase, cards) => {
 
 /** More of a lane once its end comes into sight. */
 const watchEnd = new Map()
-const endSeen = new IntersectionObserver((entries) => {
-  for (const { isIntersecting, target } of entries) if (isIntersecting) watchEnd.get(target)?.()
-})
+const AGAIN_MS = 200
+const endSeen = new IntersectionObserver(
+  (entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue
+      watchEnd.get(target)?.()
+      // It is told once: where the end stays in sight, it is looked at again.
+      endSeen.unobserve(target)
+      setTimeout(() => watchEnd.has(target) && endSeen.observe(target), AGAIN_MS)
+    }
+  },
+  { rootMargin: '600px' },
+)
 
 const lane = (view, phase) => {
   const { state, filters, board } = view

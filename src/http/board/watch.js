@@ -11,7 +11,7 @@ const CARDS_WAITING = 2000
 const SOON_MS = 120
 const HELD_AGAIN_MS = 10_000
 const TOTALS_AGAIN_MS = 30_000
-const PAGE = 100
+const PAGE = 200
 /** Questions are shown by what is left of their time, so all of them must be here. */
 const QUESTIONS = 1000
 
