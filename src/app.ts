@@ -250,7 +250,7 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
     watch,
     auth,
     boardAuth,
-    snapshots: createSnapshots(core.board),
+    snapshots: createSnapshots(core.board, watch.position),
     sseRetryMs: () => sseRetryMs(directory),
     log,
     stopping: stopping.signal,

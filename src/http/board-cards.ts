@@ -129,17 +129,23 @@ export const readSnapshot = async (board: Board, filter: BoardFilter, caller: Ca
 export type ReadSnapshot = (of: BoardFilter, caller: Caller) => Promise<readonly Frame[]>
 
 /**
- * Reads the frame of a snapshot. One that was begun before is too old for who comes now; who comes
- * while one is being read shares the next one.
+ * Reads the frame of a snapshot; its id is a cursor that was read before it, so that it holds
+ * everything up to there. One that was begun before is too old for who comes now; who comes while
+ * one is being read shares the next one.
  */
-export const createSnapshots = (board: Board): ReadSnapshot => {
+export const createSnapshots = (board: Board, position: () => Promise<number>): ReadSnapshot => {
   const reading = new Map<
     string,
     { now: Promise<unknown>; next: Promise<readonly Frame[]> | null }
   >()
 
   const begin = (key: string, of: BoardFilter, caller: Caller): Promise<readonly Frame[]> => {
-    const now = readSnapshot(board, of, caller).then((data) => [{ event: 'snapshot', data }])
+    const read = async (): Promise<readonly Frame[]> => {
+      const at = await position()
+      const snapshot = await readSnapshot(board, of, caller)
+      return [{ id: String(at), event: 'snapshot', data: { position: at, ...snapshot } }]
+    }
+    const now = read()
     const entry = { now: now as Promise<unknown>, next: null }
     reading.set(key, entry)
     const done = (): void => {

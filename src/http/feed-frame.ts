@@ -68,9 +68,8 @@ const agentFrame = (event: FeedEvent, endpointId: string, bells: readonly string
 }
 
 /**
- * A reader that named no id is given one at once, in a frame of its own: should its connection
- * break before the first event, it goes on from here. A snapshot comes before that id: who got
- * only half of it has no id, and is given another one.
+ * A reader that named no id is given one at once, with the snapshot or in a frame of its own: should
+ * its connection break before the first event, it goes on from there.
  */
 async function* framesOf(
   { from, events }: OpenFeed,
@@ -78,11 +77,13 @@ async function* framesOf(
   frames: (event: FeedEvent) => Frame[],
   snapshot?: () => Promise<readonly Frame[]>,
 ) {
+  let seen = after === 'now' ? 0 : after
   if (after === 'now') {
-    if (snapshot) yield await snapshot()
-    yield { id: String(from) }
+    const first = (await snapshot?.()) ?? [{ id: String(from) }]
+    yield first
+    // A snapshot was read after the feed was opened, and holds what happened between the two.
+    if (snapshot) seen = Number(first[0]?.id)
   }
-  const seen = after === 'now' ? 0 : after
   for await (const item of events) {
     if ('gap' in item) {
       yield gap(item)

@@ -16,7 +16,7 @@ import { attentionOf } from './hang-up.ts'
 import { answerRefusal } from './refusal.ts'
 import { watchRight } from './right.ts'
 import type { StreamObserver } from './rpc-route.ts'
-import { type Source, type StreamOptions, writeStream } from './sse.ts'
+import { type Source, type StreamOptions, type StreamOutcome, writeStream } from './sse.ts'
 
 export interface FeedParts {
   watch: Pick<Watch, 'feed'>
@@ -95,6 +95,15 @@ interface Kind {
   reach: (caller: Caller, req: Request) => Reach
 }
 
+/** Keeps of a request what its right is looked at by. */
+const letGo = (req: Request): void => {
+  const { authorization, cookie } = req.headers
+  req.headers = { ...(authorization && { authorization }), ...(cookie && { cookie }) }
+  req.rawHeaders = []
+  // Not deleted: an object that lost a property takes several times its room.
+  Object.assign(req, { next: undefined })
+}
+
 /** Both feeds, at their paths. */
 export const createFeeds = (parts: FeedParts): Router => {
   const { watch, log, stopping, recheckMs } = parts
@@ -118,23 +127,25 @@ export const createFeeds = (parts: FeedParts): Router => {
     open += 1
     const observer = parts.onStream?.(kind.name)
     observer?.opened()
+    const end = (outcome?: StreamOutcome): void => {
+      open -= 1
+      unwatch()
+      if (outcome) observer?.closed(outcome)
+    }
     try {
       // Before the headers: what happens after them is part of what the reader asked for.
       const frames = reach.frames(await watch.feed(after, reach.queues, signal), after)
-      const outcome = await writeStream(res, frames, {
-        ...parts.sse,
-        signal,
-        retryMs,
-        onError: (error) => {
-          log.error({ err: error, feed: kind.name }, 'a feed failed')
-          return null
-        },
-      })
-      observer?.closed(outcome)
-    } finally {
-      open -= 1
-      unwatch()
+      const onError = (error: unknown): null => {
+        log.error({ err: error, feed: kind.name }, 'a feed failed')
+        return null
+      }
+      void writeStream(res, frames, { ...parts.sse, signal, retryMs, onError }).then(end)
+    } catch (error) {
+      end()
+      throw error
     }
+    // The stream may last for days: whatever led to it must not, and express would keep it all.
+    letGo(req)
   }
 
   const { auth, boardAuth, snapshots } = parts

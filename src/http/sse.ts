@@ -93,7 +93,7 @@ const createPen = (res: ServerResponse, drainMs: number) => {
     release = undefined
   }
   res.on('drain', settle)
-  res.once('close', settle)
+  res.on('close', settle)
 
   return {
     write(text: Buffer | string): void {
@@ -125,7 +125,7 @@ const createPull = (res: ServerResponse, source: Source, signal: AbortSignal) =>
   const iterator = source[Symbol.asyncIterator]()
   let onGone: (() => void) | undefined
   const gone = (): void => onGone?.()
-  res.once('close', gone)
+  res.on('close', gone)
   signal.addEventListener('abort', gone, { once: true })
   return {
     next: (): Promise<IteratorResult<Frame | readonly Frame[]> | typeof GONE> =>

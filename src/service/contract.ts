@@ -378,6 +378,8 @@ export interface Watch {
     queues: readonly string[] | null,
     signal: AbortSignal,
   ): Promise<OpenFeed>
+  /** Where the feed is now: everything up to here can be read by others. */
+  position(): Promise<number>
 }
 
 export interface OpenFeed {
