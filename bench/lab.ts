@@ -14,6 +14,8 @@ import type { Sample } from './runner.ts'
 export interface Lab {
   /** Makes a migrated database of its own; returns its URL. */
   database(): Promise<string>
+  /** One without a schema, for a peer's own. */
+  emptyDatabase(): Promise<string>
   /** A process running bench/process/<name>. `root` is the checkout it is taken from. */
   start(name: string, root?: string): Promise<Child>
   sql(url: string, text: string, values?: unknown[]): Promise<void>
@@ -65,19 +67,24 @@ export interface LabOptions {
 
 export const openLab = ({ serverUrl, against, profile }: LabOptions): Lab => {
   const undo: (() => Promise<unknown>)[] = []
+  const emptyDatabase = async (): Promise<string> => {
+    const name = `switchboard_bench_${randomUUID().slice(0, 8)}`
+    const url = serverUrl.replace(/^(\w+:\/\/[^/?]*)(\/[^?]*)?/, `$1/${name}`)
+    await withClient(serverUrl, (client) => client.query(`create database ${name}`))
+    undo.push(() =>
+      withClient(serverUrl, (client) => client.query(`drop database ${name} with (force)`)),
+    )
+    return url
+  }
   return {
+    emptyDatabase,
     against,
     sql: (url, text, values) =>
       withClient(url, async (client) => {
         await client.query(text, values)
       }),
     database: async () => {
-      const name = `switchboard_bench_${randomUUID().slice(0, 8)}`
-      const url = serverUrl.replace(/^(\w+:\/\/[^/?]*)(\/[^?]*)?/, `$1/${name}`)
-      await withClient(serverUrl, (client) => client.query(`create database ${name}`))
-      undo.push(() =>
-        withClient(serverUrl, (client) => client.query(`drop database ${name} with (force)`)),
-      )
+      const url = await emptyDatabase()
       await migrate(url)
       return url
     },

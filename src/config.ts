@@ -3,20 +3,34 @@
  * Everything wrong is reported at once, a line for each, and no line shows a value: it may be a
  * secret, or hold one. An empty variable counts as unset.
  */
+import { isIP } from 'node:net'
 import path from 'node:path'
 import { z } from 'zod'
+import { type CardKey, readCardKeys } from './config/card-keys.ts'
 
 export interface Config {
   /** Null: an embedded PostgreSQL in `dataDir`. */
   databaseUrl: string | null
+  /** The same database past a pooler, for what a lent connection cannot do. */
+  directUrl: string | null
+  /** Null: wakes go over the database. */
+  natsUrl: string | null
   dataDir: string
   host: string
   /** 0: any free one. */
   port: number
   /** Without a trailing slash. Null: the address that is listened on. */
   publicUrl: string | null
+  /** The agent card of who names no version. */
+  card: 'hybrid' | '1.0'
+  /** Each of them signs every card. */
+  cardKeys: readonly CardKey[]
   adminToken: string | null
   metricsToken: string | null
+  /** Webhooks may be plain http. */
+  webhookAllowHttp: boolean
+  /** CIDRs, addresses and host names that webhooks may lead to although they are not public. */
+  webhookAllow: readonly string[]
   logLevel: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace' | 'silent'
 }
 
@@ -68,6 +82,18 @@ const databaseUrlProblem = (url: string): string | null => {
     : 'cannot be read as a URL'
 }
 
+const natsUrlProblem = (text: string): string | null => {
+  const url = URL.canParse(text) ? new URL(text) : null
+  if (!url || !/^(nats|tls):$/.test(url.protocol)) return 'must be a URL with nats:// or tls://'
+  if (url.host === '' || url.search || url.hash)
+    return "must name a host, and hold no '?' and no '#'"
+  if (!decodes(url.username) || !decodes(url.password))
+    return "has a raw '%' in its user or password"
+  return /^(\/[\w-]+)*\/?$/.test(url.pathname)
+    ? null
+    : 'has a path with other than letters, digits, _ and -'
+}
+
 const publicUrlProblem = (text: string): string | null => {
   const url = URL.canParse(text) ? new URL(text) : null
   if (!url || !/^https?:$/.test(url.protocol)) return 'must be a URL with http:// or https://'
@@ -88,10 +114,34 @@ const token = (minLength: number) =>
     return /^[\x21-\x7e]+$/.test(text) ? null : 'must hold printable ASCII without spaces only'
   })
 
+const CARD_FORMS = ['hybrid', '1.0'] as const
+
+const cardKeys = z.string().transform((text, context) => {
+  const { keys, problems } = readCardKeys(text)
+  for (const message of problems) context.addIssue({ code: 'custom', message })
+  return keys
+})
+
+/** Whether it is a CIDR, an address or a host name. */
+const isTarget = (entry: string): boolean => {
+  const [address = '', bits, ...more] = entry.split('/')
+  if (bits === undefined) return isIP(entry) !== 0 || /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/i.test(entry)
+  const most = { 0: -1, 4: 32, 6: 128 }[isIP(address)] ?? -1
+  return more.length === 0 && /^\d{1,3}$/.test(bits) && Number(bits) <= most
+}
+
+const listOf = (text: string): string[] =>
+  text
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '')
+
 const LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 
 const VARIABLES = z.object({
   DATABASE_URL: sound(databaseUrlProblem).nullable().default(null),
+  DATABASE_DIRECT_URL: sound(databaseUrlProblem).nullable().default(null),
+  SWITCHBOARD_NATS_URL: sound(natsUrlProblem).nullable().default(null),
   SWITCHBOARD_DATA_DIR: z.string().default('./.switchboard'),
   HOST: sound((text) =>
     /^[\w.:-]+$/.test(text) ? null : 'must be a host name or an IP address alone',
@@ -100,19 +150,25 @@ const VARIABLES = z.object({
     /^\d{1,5}$/.test(text) && Number(text) <= 65_535 ? null : 'must be a number from 0 to 65535',
   ).default('4100'),
   SWITCHBOARD_PUBLIC_URL: sound(publicUrlProblem).nullable().default(null),
+  SWITCHBOARD_CARD: z
+    .enum(CARD_FORMS, { error: `must be one of ${CARD_FORMS.join(', ')}` })
+    .default('hybrid'),
+  SWITCHBOARD_CARD_KEYS: cardKeys.default([]),
   SWITCHBOARD_ADMIN_TOKEN: token(16).nullable().default(null),
   SWITCHBOARD_METRICS_TOKEN: token(1).nullable().default(null),
+  SWITCHBOARD_WEBHOOK_ALLOW_HTTP: z
+    .enum(['true', 'false'], { error: 'must be true or false' })
+    .default('false'),
+  SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: sound((text) =>
+    listOf(text).every(isTarget)
+      ? null
+      : 'must be a list of CIDRs, addresses and host names, with commas between',
+  ).default(''),
   LOG_LEVEL: z.enum(LEVELS, { error: `must be one of ${LEVELS.join(', ')}` }).default('info'),
 })
 
 /** Reserved for later, or read by the command line. */
-const TOLERATED = [
-  'SWITCHBOARD_NATS_URL',
-  'SWITCHBOARD_WEBHOOK_ALLOW_HTTP',
-  'SWITCHBOARD_WEBHOOK_ALLOW_CIDRS',
-  'SWITCHBOARD_URL',
-  'SWITCHBOARD_TOKEN',
-]
+const TOLERATED = ['SWITCHBOARD_URL', 'SWITCHBOARD_TOKEN']
 
 /** A variable with a typing error in its name would otherwise do nothing, and say nothing. */
 const unknownVariables = (names: string[]): string[] => {
@@ -135,12 +191,18 @@ export const readConfig = (env: NodeJS.ProcessEnv): Readonly<Config> => {
   const { data } = read
   return Object.freeze({
     databaseUrl: data.DATABASE_URL,
+    directUrl: data.DATABASE_DIRECT_URL,
+    natsUrl: data.SWITCHBOARD_NATS_URL,
     dataDir: path.resolve(data.SWITCHBOARD_DATA_DIR),
     host: data.HOST,
     port: Number(data.PORT),
     publicUrl: data.SWITCHBOARD_PUBLIC_URL?.replace(/\/+$/, '') ?? null,
+    card: data.SWITCHBOARD_CARD,
+    cardKeys: data.SWITCHBOARD_CARD_KEYS,
     adminToken: data.SWITCHBOARD_ADMIN_TOKEN,
     metricsToken: data.SWITCHBOARD_METRICS_TOKEN,
+    webhookAllowHttp: data.SWITCHBOARD_WEBHOOK_ALLOW_HTTP === 'true',
+    webhookAllow: listOf(data.SWITCHBOARD_WEBHOOK_ALLOW_CIDRS),
     logLevel: data.LOG_LEVEL,
   })
 }

@@ -2,6 +2,7 @@ import path from 'node:path'
 import pg from 'pg'
 import { describe, expect, test } from 'vitest'
 import { ConfigError, readConfig } from '../src/config.ts'
+import { newJwk } from './support/jwk.ts'
 
 const problemsOf = (env: NodeJS.ProcessEnv): string[] => {
   try {
@@ -17,35 +18,54 @@ describe('what is read', () => {
   test('an empty environment gives the defaults', () => {
     expect(readConfig({})).toEqual({
       databaseUrl: null,
+      directUrl: null,
+      natsUrl: null,
       dataDir: path.resolve('.switchboard'),
       host: '127.0.0.1',
       port: 4100,
       publicUrl: null,
+      card: 'hybrid',
+      cardKeys: [],
       adminToken: null,
       metricsToken: null,
+      webhookAllowHttp: false,
+      webhookAllow: [],
       logLevel: 'info',
     })
   })
 
   test('every variable arrives in its member', () => {
+    const jwk = newJwk('ES256', 'k')
     const env = {
       DATABASE_URL: 'postgres://u:p@db.example:5432/work',
+      DATABASE_DIRECT_URL: 'postgres://u:p@direct.example:5432/work',
+      SWITCHBOARD_NATS_URL: 'nats://u:p@nats.example:4222/prod',
       SWITCHBOARD_DATA_DIR: '/var/lib/switchboard',
       HOST: '::',
       PORT: '0',
       SWITCHBOARD_PUBLIC_URL: 'https://tasks.example/board/',
+      SWITCHBOARD_CARD: '1.0',
+      SWITCHBOARD_CARD_KEYS: JSON.stringify(jwk),
       SWITCHBOARD_ADMIN_TOKEN: 'sixteen-letters!',
       SWITCHBOARD_METRICS_TOKEN: 'm',
+      SWITCHBOARD_WEBHOOK_ALLOW_HTTP: 'true',
+      SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: '10.0.0.0/8, localhost',
       LOG_LEVEL: 'debug',
     }
     expect(readConfig(env)).toEqual({
       databaseUrl: 'postgres://u:p@db.example:5432/work',
+      directUrl: 'postgres://u:p@direct.example:5432/work',
+      natsUrl: 'nats://u:p@nats.example:4222/prod',
       dataDir: '/var/lib/switchboard',
       host: '::',
       port: 0,
       publicUrl: 'https://tasks.example/board',
+      card: '1.0',
+      cardKeys: [{ kid: 'k', alg: 'ES256', jwk: expect.objectContaining({ d: jwk.d }) }],
       adminToken: 'sixteen-letters!',
       metricsToken: 'm',
+      webhookAllowHttp: true,
+      webhookAllow: ['10.0.0.0/8', 'localhost'],
       logLevel: 'debug',
     })
   })
@@ -67,8 +87,11 @@ describe('what is refused', () => {
       HOST: 'http://localhost',
       PORT: '70000',
       SWITCHBOARD_PUBLIC_URL: 'tasks.example',
+      SWITCHBOARD_CARD: '0.3',
+      SWITCHBOARD_CARD_KEYS: '{"keys":[{"kty":"oct"},{"kty":"EC","crv":"P-256"}]}',
       SWITCHBOARD_ADMIN_TOKEN: 'short',
       SWITCHBOARD_METRICS_TOKEN: 'two words',
+      SWITCHBOARD_WEBHOOK_ALLOW_HTTP: 'yes',
       LOG_LEVEL: 'loud',
       SWITCHBOARD_PUBLIC_ULR: 'https://tasks.example',
     })
@@ -77,8 +100,12 @@ describe('what is refused', () => {
       'HOST',
       'PORT',
       'SWITCHBOARD_PUBLIC_URL',
+      'SWITCHBOARD_CARD',
+      'SWITCHBOARD_CARD_KEYS',
+      'SWITCHBOARD_CARD_KEYS',
       'SWITCHBOARD_ADMIN_TOKEN',
       'SWITCHBOARD_METRICS_TOKEN',
+      'SWITCHBOARD_WEBHOOK_ALLOW_HTTP',
       'LOG_LEVEL',
       'SWITCHBOARD_PUBLIC_ULR',
     ])
@@ -108,6 +135,29 @@ describe('what is refused', () => {
     expect(problemsOf({ SWITCHBOARD_PUBLIC_URL: url })).toHaveLength(1)
   })
 
+  test.each([
+    'x',
+    'http://h:4222',
+    'nats://',
+    'nats://h/a b',
+    'nats://h/a.b',
+    'nats://h/*',
+    'nats://h?x=1',
+    'nats://h#x',
+    'nats://u:%zz@h',
+  ])('SWITCHBOARD_NATS_URL=%s', (url) => {
+    const [problem, ...more] = problemsOf({ SWITCHBOARD_NATS_URL: url })
+    expect(problem).toMatch(/^SWITCHBOARD_NATS_URL /)
+    expect(more).toEqual([])
+  })
+
+  test.each(['10.0.0.0/33', '::/129', 'localhost/8', '10.0.0.0/8;::1', 'http://localhost', 'a b'])(
+    '%j is no list of where webhooks may lead',
+    (list) => {
+      expect(problemsOf({ SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: list })).toHaveLength(1)
+    },
+  )
+
   test('a variable with a typing error in its name is not passed over in silence', () => {
     expect(problemsOf({ SWITCHBOARD_ADMIN_TOKN: 'sixteen-letters!' })[0]).toContain(
       'SWITCHBOARD_ADMIN_TOKEN',
@@ -116,10 +166,6 @@ describe('what is refused', () => {
 
   test('variables kept for later and those of the command line are let pass', () => {
     const later = {
-      DATABASE_DIRECT_URL: 'x',
-      SWITCHBOARD_NATS_URL: 'x',
-      SWITCHBOARD_WEBHOOK_ALLOW_HTTP: 'x',
-      SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: 'x',
       SWITCHBOARD_URL: 'x',
       SWITCHBOARD_TOKEN: 'x',
     }

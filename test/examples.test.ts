@@ -1,4 +1,4 @@
-/** Every file in examples/, run as a stranger would run it, against the real server. */
+/** Every file in examples/, run as a stranger would run it, against the real server; here, or where it says. */
 import { execFile } from 'node:child_process'
 import fs from 'node:fs'
 import { promisify } from 'node:util'
@@ -25,9 +25,11 @@ afterAll(async () => {
 
 const env = { PATH: process.env.PATH, SWITCHBOARD_URL: app.url, CLIENT_TOKEN: client.token }
 
-test('there is no example that is not run here', () => {
+test('there is no example that is not run', () => {
   expect(fs.readdirSync('examples').sort()).toEqual([
     'concierge.ts',
+    // By test/conformance-agent.test.ts.
+    'conformance-agent.ts',
     'echo-agent.ts',
     'sdk-client.ts',
     'walkthrough.sh',

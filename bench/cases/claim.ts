@@ -10,18 +10,18 @@ import type { Case, Sample, Setup, Variant } from '../runner.ts'
 import { captureClaim, captureComplete, newMessage, QUEUE } from '../statements.ts'
 import { empty, makeQueue } from './send.ts'
 
-const ENDPOINT = '00000000-0000-0000-0000-00000000000a'
-const WORKERS = 16
+export const ENDPOINT = '00000000-0000-0000-0000-00000000000a'
+export const WORKERS = 16
 /** About as many as a slow machine drains in a second. */
-const SINGLES = 500
+export const SINGLES = 500
 const BATCHED = 1500
 /** pgbench gives up a client that claims nothing, so that some must be left over. */
 const SPARE = 200
 
-const makeEndpoint = `insert into endpoints (id, name, token_sha256, queues, verbs)
+export const makeEndpoint = `insert into endpoints (id, name, token_sha256, queues, verbs)
   values ('${ENDPOINT}', 'bench', sha256('bench'), '{${QUEUE}}', '{work}')`
 
-const stock = async (lab: Lab, url: string, count: number): Promise<void> => {
+export const stock = async (lab: Lab, url: string, count: number): Promise<void> => {
   await lab.sql(url, empty)
   await lab.sql(
     url,

@@ -19,7 +19,7 @@ export const makeQueue = `insert into queues (name, card, policy) values ('${QUE
 const overHttp = async (lab: Lab, label: string, root: string): Promise<Variant[]> => {
   const databaseUrl = await lab.database()
   const server = await lab.start('server', root)
-  const { url, clientToken } = await server.call<Started>('start', { databaseUrl })
+  const { agentUrl: url, clientToken } = await server.call<Started>('start', { databaseUrl })
   const load = await lab.start('load')
   return [1, 16, 64].map((connections) => ({
     name: `${label} c${connections}`,

@@ -32,7 +32,7 @@ const open = async (lab: Lab): Promise<Setup> => {
   const blocking = (connections: number): Variant => ({
     name: `http c${connections}`,
     run: (seconds) => {
-      const params = { url: started.url, token: started.clientToken, connections, seconds }
+      const params = { url: started.agentUrl, token: started.clientToken, connections, seconds }
       return withCpu(server, () => load.call<Sample>('send', { ...params, blocking: true }))
     },
   })

@@ -1,52 +1,56 @@
 /**
  * The load generator, in a process of its own: N keep-alive connections in a closed loop, each
- * sending a SendMessage as soon as the one before is answered. Measures answers per second and
- * the time from a request to the end of its answer. Any answer but a task stops the benchmark.
+ * making its next call as soon as the one before is answered. Measures answers per second and the
+ * time from a request to the end of its answer, or to the first event of a stream. Any answer but
+ * the wanted one stops the benchmark.
  */
 import http from 'node:http'
 import { answerParent } from '../child.ts'
-import { newMessage, QUEUE } from '../statements.ts'
+import { newMessage } from '../statements.ts'
 import { percentile } from '../stats.ts'
 
 export interface Load {
+  /** Of the agent: where JSON-RPC is posted to. */
   url: string
-  token: string
+  token: string | null
   connections: number
   seconds: number
-  /** Whether the answer waits until the task is settled. */
-  blocking: boolean
 }
 
-const bodyOf = (blocking: boolean): string =>
-  JSON.stringify({
-    jsonrpc: '2.0',
-    id: 1,
-    method: 'SendMessage',
-    params: { message: newMessage(), configuration: { returnImmediately: !blocking } },
-  })
+interface Call {
+  method: string
+  params: () => unknown
+  /** What the answer must hold. */
+  wanted: string
+  /** Over at the first event rather than at the end. */
+  first?: boolean
+}
 
-const send = async ({ url, token, connections, seconds, blocking }: Load) => {
+const repeat = async ({ url, token, connections, seconds }: Load, call: Call) => {
   const agent = new http.Agent({ keepAlive: true, maxSockets: connections })
-  const { hostname, port } = new URL(url)
-  const wanted = blocking ? 'TASK_STATE_COMPLETED' : 'TASK_STATE_SUBMITTED'
+  const { hostname, port, pathname } = new URL(url)
 
   const post = (): Promise<void> =>
     new Promise((resolve, reject) => {
-      const body = bodyOf(blocking)
+      const { method, params } = call
+      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: params() })
       const headers = {
-        Authorization: `Bearer ${token}`,
+        ...(token !== null && { Authorization: `Bearer ${token}` }),
         'Content-Type': 'application/json',
         'Content-Length': Buffer.byteLength(body),
         'A2A-Version': '1.0',
       }
-      const options = { hostname, port, method: 'POST', path: `/a2a/${QUEUE}/`, agent, headers }
+      const options = { hostname, port, method: 'POST', path: pathname, agent, headers }
       const request = http.request(options, (response) => {
         let text = ''
         response.setEncoding('utf8')
         response.on('data', (chunk: string) => {
           text += chunk
+          if (!call.first || !text.includes('\n\n')) return
+          response.destroy()
+          text.includes(call.wanted) ? resolve() : reject(new Error(text))
         })
-        response.on('end', () => (text.includes(wanted) ? resolve() : reject(new Error(text))))
+        response.on('end', () => (text.includes(call.wanted) ? resolve() : reject(new Error(text))))
       })
       request.on('error', reject)
       request.end(body)
@@ -75,4 +79,46 @@ const send = async ({ url, token, connections, seconds, blocking }: Load) => {
   }
 }
 
-answerParent({ send })
+/** `blocking`: whether the answer waits until the task is settled. */
+const send = (load: Load & { blocking: boolean }) =>
+  repeat(load, {
+    method: 'SendMessage',
+    params: () => ({
+      message: newMessage(),
+      configuration: { returnImmediately: !load.blocking },
+    }),
+    wanted: load.blocking ? 'TASK_STATE_COMPLETED' : 'TASK_STATE_SUBMITTED',
+  })
+
+/** Of one task, made before. */
+const get = (load: Load & { id: string }) =>
+  repeat(load, { method: 'GetTask', params: () => ({ id: load.id }), wanted: load.id })
+
+const firstEvent = (load: Load) =>
+  repeat(load, {
+    method: 'SendStreamingMessage',
+    params: () => ({ message: newMessage() }),
+    wanted: 'TASK_STATE_SUBMITTED',
+    first: true,
+  })
+
+/** The id of a new task that has completed. */
+const make = async ({ url, token }: Load): Promise<string> => {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: {
+      'Content-Type': 'application/json',
+      'A2A-Version': '1.0',
+      ...(token !== null && { Authorization: `Bearer ${token}` }),
+    },
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'SendMessage',
+      params: { message: newMessage() },
+    }),
+  })
+  return ((await response.json()) as { result: { task: { id: string } } }).result.task.id
+}
+
+answerParent({ send, get, firstEvent, make })

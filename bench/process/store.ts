@@ -11,6 +11,7 @@ import { type Database, openDatabase } from '../../src/store/database.ts'
 import { addTodo } from '../../src/store/todos.ts'
 import { transitionOne } from '../../src/store/transition.ts'
 import { createWake } from '../../src/store/wake.ts'
+import { postgresBus } from '../../src/store/wake-postgres.ts'
 import { answerParent } from '../child.ts'
 import {
   type Captured,
@@ -145,7 +146,8 @@ const drain = (params: Way & { workers: number; batch: number }) =>
 /** Adds todos at a steady pace, as another node does it; when each was known to be committed. */
 const write = async (params: { url: string; perSecond: number; seconds: number }) => {
   const database = openDatabase({ connectionString: params.url, poolSize: 4 })
-  const wake = createWake({ connectionString: params.url, log: createLog('silent') })
+  const bus = postgresBus({ connectionString: params.url })
+  const wake = createWake({ bus, log: createLog('silent') })
   database.onRing(wake.ring)
   await wake.start()
   const commits: { id: string; at: bigint }[] = []

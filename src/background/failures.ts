@@ -31,9 +31,9 @@ export interface Regime {
 
 const SWEEP: Regime = { required: true, failures: 3, windowMs: 120_000, maxBackoffMs: 30_000 }
 
-export type WorkerName = 'listener' | 'reaper' | 'bell' | 'alarm' | 'placer'
+export type WorkerName = 'listener' | 'reaper' | 'bell' | 'alarm' | 'placer' | 'courier' | 'janitor'
 
-/** Each worker's regime. A sweep that is off silently parks todos, so every one is required. */
+/** Each worker's regime. A sweep that is off silently parks todos, so each of those is required. */
 export const REGIMES: Readonly<Record<WorkerName, Regime>> = {
   // Without it the polls go on, slower; it must be back within seconds of its database.
   listener: { required: true, failures: 3, windowMs: 60_000, maxBackoffMs: 1000 },
@@ -41,4 +41,8 @@ export const REGIMES: Readonly<Record<WorkerName, Regime>> = {
   bell: SWEEP,
   alarm: SWEEP,
   placer: SWEEP,
+  // Webhooks are late then, and told by another node; everything else is as it was.
+  courier: { ...SWEEP, required: false },
+  // What it leaves lying counts as gone already: nobody waits for it.
+  janitor: { ...SWEEP, required: false },
 }

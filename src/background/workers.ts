@@ -22,6 +22,8 @@ export interface WorkerParts {
   comeDueMs: number
   /** The placer is nudged by commits; this is how long a lost nudge may delay an event. */
   placeMs: number
+  tidyMs: number
+  courier: Worker['run']
 }
 
 /** Commits of a busy moment are placed together: a busy feed costs 200 statements a second. */
@@ -31,7 +33,7 @@ const GATHER_MS = 5
 const SOON = { initialMs: 250, maxMs: 3000 }
 
 export const createWorkers = (parts: WorkerParts): Worker[] => {
-  const { sweep, reapMs, comeDueMs } = parts
+  const { sweep, reapMs, comeDueMs, tidyMs } = parts
   const worker = (name: WorkerName, run: Worker['run']): Worker => ({
     name,
     regime: REGIMES[name],
@@ -47,6 +49,8 @@ export const createWorkers = (parts: WorkerParts): Worker[] => {
     worker('placer', (signal, health) =>
       placing(guarded('place', sweep.place, parts, health), parts, signal),
     ),
+    worker('courier', parts.courier),
+    ticking('janitor', 'tidy', tidyMs, sweep.tidy),
   ]
 }
 

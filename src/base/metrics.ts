@@ -109,6 +109,31 @@ export const METRICS = {
     labels: ['surface', 'method'],
     buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
   },
+  pushAttempts: {
+    type: 'counter',
+    name: 'switchboard_push_attempts_total',
+    help: 'Tries to tell a webhook, by what came of them; fenced: the lease had been lost meanwhile',
+    labels: ['outcome'],
+  },
+  pushAttemptSeconds: {
+    type: 'histogram',
+    name: 'switchboard_push_attempt_seconds',
+    help: 'Duration of one try to tell a webhook',
+    labels: [],
+    buckets: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+  },
+  pushDeliveries: {
+    type: 'gauge',
+    name: 'switchboard_push_deliveries',
+    help: 'Deliveries to webhooks that are pending, or were given up and are still in the log',
+    labels: ['state'],
+  },
+  pushOldestPendingSeconds: {
+    type: 'gauge',
+    name: 'switchboard_push_oldest_pending_seconds',
+    help: 'How long the oldest pending delivery has been owed',
+    labels: [],
+  },
   sweepSeconds: {
     type: 'histogram',
     name: 'switchboard_sweep_seconds',
@@ -178,6 +203,8 @@ export const METRICS = {
   },
 } as const satisfies Record<string, Metric>
 
+const PUSH_OUTCOMES = ['delivered', 'later', 'dead', 'fenced'] as const
+
 type Named = typeof METRICS
 type LabelOf<M extends Metric> = M['labels'][number]
 type Instrument<M extends Metric> = M['type'] extends 'counter'
@@ -215,5 +242,6 @@ export const createMetrics = (): Metrics => {
     for (const state of ENDED_STATES) named.todosFinished.inc({ queue, state }, 0)
     for (const outcome of OUTCOMES) named.attemptsEnded.inc({ queue, outcome }, 0)
   }
+  for (const outcome of PUSH_OUTCOMES) named.pushAttempts.inc({ outcome }, 0)
   return { registry, seedQueue, ...named }
 }

@@ -7,6 +7,7 @@ import { VERSION } from '../base/version.ts'
 import { addAnswer } from './commands/answer.ts'
 import { addAnswerLink } from './commands/answer-link.ts'
 import { addCancel } from './commands/cancel.ts'
+import { addDeliveries } from './commands/deliveries.ts'
 import { addDev } from './commands/dev.ts'
 import { addList } from './commands/list.ts'
 import { addMigrate } from './commands/migrate.ts'
@@ -43,6 +44,7 @@ const COMMANDS = [
   addCancel,
   addRetry,
   addWhy,
+  addDeliveries,
 ]
 
 endSilentlyWithoutReader()

@@ -27,19 +27,37 @@ export const holdDataDir = async (life: Life, { dataDir }: Config): Promise<void
   )
 }
 
+/** Where the database is, and by which way it is reached. */
+export interface Opened {
+  databaseUrl: string
+  /** Past the pooler, if one stands before it. */
+  directUrl: string | null
+  pooled: boolean
+}
+
 /**
- * The address of the configured database, else of one of our own; its schema up to date. Throws
- * CliError (the configured one cannot be used).
+ * The configured database, else one of our own; its schema up to date. Throws CliError (the
+ * configured one cannot be used).
  */
 export const openDatabase = async (
   life: Life,
   config: Config,
   { migrates = true }: { migrates?: boolean } = {},
-): Promise<string> => {
-  if (config.databaseUrl !== null) await reachConfigured(config.databaseUrl)
-  const databaseUrl = config.databaseUrl ?? (await startOwn(life, config))
-  if (migrates) await migrate(databaseUrl)
-  return databaseUrl
+): Promise<Opened> => {
+  const opened = await findDatabase(life, config)
+  const { databaseUrl, directUrl, pooled } = opened
+  if (migrates) await migrate(directUrl ?? databaseUrl, { pooled: pooled && directUrl === null })
+  return opened
+}
+
+const findDatabase = async (life: Life, config: Config): Promise<Opened> => {
+  const { databaseUrl, directUrl } = config
+  if (databaseUrl === null) {
+    return { databaseUrl: await startOwn(life, config), directUrl: null, pooled: false }
+  }
+  const { pooled } = await reachConfigured(databaseUrl)
+  if (directUrl !== null) await reachConfigured(directUrl, 'DATABASE_DIRECT_URL')
+  return { databaseUrl, directUrl, pooled }
 }
 
 const startOwn = async (life: Life, { dataDir }: Config): Promise<string> => {
@@ -61,12 +79,12 @@ const startOwn = async (life: Life, { dataDir }: Config): Promise<string> => {
 export const startServer = async (
   life: Life,
   config: Config,
-  databaseUrl: string,
+  opened: Opened,
   { drainSeconds }: DrainOption,
 ): Promise<{ server: Switchboard; url: string }> => {
   const server = createSwitchboard({
     config,
-    databaseUrl,
+    ...opened,
     log: createLog(config.logLevel),
     drainMs: drainSeconds * 1000 - LINGER_MS,
   })

@@ -2,13 +2,16 @@
 import { DatabaseUnreachable, reach } from '../store/reach.ts'
 import { CliError, EXIT } from './exit.ts'
 
-/** Throws CliError (wrong configuration; unreachable). */
-export const reachConfigured = async (databaseUrl: string): Promise<void> => {
+/** Whether a pooler stands before it. Throws CliError (wrong configuration; unreachable). */
+export const reachConfigured = async (
+  databaseUrl: string,
+  variable = 'DATABASE_URL',
+): Promise<{ pooled: boolean }> => {
   try {
-    await reach(databaseUrl)
+    return await reach(databaseUrl)
   } catch (error) {
     if (!(error instanceof DatabaseUnreachable)) throw error
     const code = error.refused ? EXIT.usage : EXIT.unreachable
-    throw new CliError(code, `DATABASE_URL cannot be used: ${error.message}`)
+    throw new CliError(code, `${variable} cannot be used: ${error.message}`)
   }
 }

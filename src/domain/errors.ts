@@ -16,6 +16,7 @@ export const REFUSALS = {
   finished: 'The todo has ended and takes no further messages',
   not_cancelable: 'The todo has ended and can no longer be canceled',
   duplicate: 'This was already recorded',
+  idempotency_conflict: 'This idempotency key was used for a send with another content',
   limit: 'A limit was reached',
   rate_limited: 'Too many requests',
   unavailable: 'The service is not available at the moment',

@@ -94,6 +94,9 @@ export type Condition =
   | 'leftBy'
   | 'readAll'
 
+/** How an event looks from outside. */
+export type Shown = 'status' | 'artifact'
+
 export interface Rule {
   readonly by: 'client' | 'agent' | 'operator' | 'server'
   readonly from: readonly State[]
@@ -112,6 +115,8 @@ export interface Rule {
   readonly progress?: true
   /** Appends an event. A heartbeat says only that the process lives and appends none. */
   readonly event: boolean
+  /** What its event is to those outside: streams show it and webhooks are told, or neither. */
+  readonly shown: Shown | null
   /** Emitted when the todo lands in `pending` (or comes due). */
   readonly ready?: ReadyReason
 }
@@ -130,6 +135,7 @@ export const VERBS = {
     lease: 'grant',
     attempt: 'open',
     event: true,
+    shown: 'status',
   },
   heartbeat: {
     by: 'agent',
@@ -139,6 +145,7 @@ export const VERBS = {
     lease: 'extend',
     attempt: 'keep',
     event: false,
+    shown: null,
   },
   hold: {
     by: 'agent',
@@ -148,6 +155,7 @@ export const VERBS = {
     lease: 'keep',
     attempt: 'keep',
     event: false,
+    shown: null,
   },
   progress: {
     by: 'agent',
@@ -158,6 +166,7 @@ export const VERBS = {
     attempt: 'keep',
     progress: true,
     event: true,
+    shown: null,
   },
   say: {
     by: 'agent',
@@ -168,6 +177,7 @@ export const VERBS = {
     attempt: 'keep',
     progress: true,
     event: true,
+    shown: 'status',
   },
   artifact: {
     by: 'agent',
@@ -178,6 +188,7 @@ export const VERBS = {
     attempt: 'keep',
     progress: true,
     event: true,
+    shown: 'artifact',
   },
   fork: {
     by: 'agent',
@@ -188,6 +199,18 @@ export const VERBS = {
     attempt: 'keep',
     progress: true,
     event: true,
+    shown: null,
+  },
+  /** The same by an operator: whoever holds the parent, if anybody does. */
+  adopt: {
+    by: 'operator',
+    from: unfinished,
+    when: ['unfinished'],
+    to: 'same',
+    lease: 'keep',
+    attempt: 'keep',
+    event: true,
+    shown: null,
   },
   /** The parent waits for its children without a holder; claimable once the condition holds. */
   join: {
@@ -199,6 +222,7 @@ export const VERBS = {
     attempt: 'released',
     refund: true,
     event: true,
+    shown: null,
   },
   interrupt: {
     by: 'agent',
@@ -209,6 +233,7 @@ export const VERBS = {
     attempt: 'keep',
     progress: true,
     event: true,
+    shown: 'status',
   },
   resume: {
     by: 'client',
@@ -218,6 +243,7 @@ export const VERBS = {
     lease: 'renew',
     attempt: 'keep',
     event: true,
+    shown: 'status',
   },
   answer: {
     by: 'client',
@@ -228,6 +254,7 @@ export const VERBS = {
     attempt: 'released',
     refund: true,
     event: true,
+    shown: 'status',
     ready: 'answered',
   },
   /** For whoever works on it, now or next; also once its question has been answered. */
@@ -239,6 +266,7 @@ export const VERBS = {
     lease: 'keep',
     attempt: 'keep',
     event: true,
+    shown: null,
   },
   /** The answer is stored and the deadline met; the resume waits until the line is free. */
   defer: {
@@ -249,6 +277,7 @@ export const VERBS = {
     lease: 'keep',
     attempt: 'keep',
     event: true,
+    shown: null,
   },
   acknowledge: {
     by: 'agent',
@@ -258,6 +287,7 @@ export const VERBS = {
     lease: 'keep',
     attempt: 'keep',
     event: false,
+    shown: null,
   },
   complete: {
     by: 'agent',
@@ -267,6 +297,7 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'completed',
     event: true,
+    shown: 'status',
   },
   fail: {
     by: 'agent',
@@ -276,6 +307,7 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'failed',
     event: true,
+    shown: 'status',
   },
   release: {
     by: 'agent',
@@ -286,6 +318,7 @@ export const VERBS = {
     attempt: 'released',
     refund: true,
     event: true,
+    shown: 'status',
     ready: 'released',
   },
   reject: {
@@ -296,6 +329,7 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'rejected',
     event: true,
+    shown: 'status',
   },
   cancel: {
     by: 'client',
@@ -305,6 +339,7 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'canceled',
     event: true,
+    shown: 'status',
   },
   reapLease: {
     by: 'server',
@@ -315,6 +350,7 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'reaped',
     event: true,
+    shown: 'status',
     ready: 'requeued',
   },
   reapInterrupt: {
@@ -326,6 +362,7 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'reaped',
     event: true,
+    shown: 'status',
     ready: 'requeued',
   },
   /** Alive but wedged: no progress for too long, or working for too long (heartbeats regardless). */
@@ -338,6 +375,7 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'timed_out',
     event: true,
+    shown: 'status',
     ready: 'requeued',
   },
   /** Not started in time, or not finished in time whatever its retries: there is no next one. */
@@ -349,6 +387,7 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'timed_out',
     event: true,
+    shown: 'status',
   },
   /** The holder's endpoint was revoked, and another live endpoint may claim the queue. */
   revoke: {
@@ -360,6 +399,7 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'revoked',
     event: true,
+    shown: 'status',
     ready: 'requeued',
   },
   /** The same, parked questions too, where nobody is left who may claim it: it would park for good. */
@@ -371,6 +411,7 @@ export const VERBS = {
     lease: 'clear',
     attempt: 'revoked',
     event: true,
+    shown: 'status',
   },
   /** The line is free and this one has waited longest. */
   unblock: {
@@ -381,6 +422,7 @@ export const VERBS = {
     lease: 'keep',
     attempt: 'keep',
     event: true,
+    shown: null,
     ready: 'unblocked',
   },
   /** Nobody has claimed the front: an answer goes before it. */
@@ -392,6 +434,7 @@ export const VERBS = {
     lease: 'keep',
     attempt: 'keep',
     event: false,
+    shown: null,
   },
   /** The line is free for a todo whose answer came while it was busy: its holder goes on … */
   resumeLater: {
@@ -402,6 +445,7 @@ export const VERBS = {
     lease: 'renew',
     attempt: 'keep',
     event: true,
+    shown: 'status',
   },
   /** … or, parked, it may be claimed again. */
   answerLater: {
@@ -413,6 +457,7 @@ export const VERBS = {
     attempt: 'released',
     refund: true,
     event: true,
+    shown: 'status',
     ready: 'answered',
   },
   /** What a parent waits for has come about. */
@@ -424,6 +469,7 @@ export const VERBS = {
     lease: 'keep',
     attempt: 'keep',
     event: true,
+    shown: null,
     ready: 'joined',
   },
   /** A scheduled retry or a delayed release has come due: nothing moves but the ready hook. */
@@ -435,6 +481,7 @@ export const VERBS = {
     lease: 'keep',
     attempt: 'keep',
     event: true,
+    shown: null,
     ready: 'retried',
   },
 } as const satisfies Record<string, Rule>
@@ -447,9 +494,25 @@ export type EventVerb = Verb | 'send'
 
 export const rule = (verb: Verb): Rule => VERBS[verb]
 
+/** What this event is to those outside; null for one that they are not told of. */
+export const shownAs = (verb: EventVerb): Shown | null =>
+  verb === 'send' ? 'status' : rule(verb).shown
+
+/** The verbs that make a todo's status anew: those that may lead elsewhere, and words of its agent. */
+export const STATUS_VERBS: readonly Verb[] = VERB_NAMES.filter(
+  (verb) => rule(verb).to !== 'same' || verb === 'say',
+)
+
 /** Whether an event with this verb is a transition; a takeover is one although its state stays. */
 export const isTransition = (verb: EventVerb): boolean =>
   verb === 'send' || rule(verb).to !== 'same'
+
+/** Whether this verb says that the work moved, and so stamps `progress_at`. */
+export const stampsProgress = (verb: EventVerb): boolean => {
+  if (verb === 'send') return false
+  const { progress, attempt, lease } = rule(verb)
+  return progress === true || attempt === 'open' || lease === 'renew'
+}
 
 const statesIn = (phase: Phase): State[] => STATE_NAMES.filter((s) => STATES[s] === phase)
 

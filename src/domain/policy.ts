@@ -110,3 +110,25 @@ export const interruptTtlSeconds = (
   if (!Number.isSafeInteger(number)) return { seconds: INTERRUPT_TTL.defaultSeconds, parsed: false }
   return { seconds: boundedInterruptTtl(number), parsed: true }
 }
+
+/** How long the key of a send is kept: a day at least, for a client that is down over night. */
+export const IDEMPOTENCY_WINDOW = {
+  setting: 'idempotency_window_seconds',
+  minSeconds: 86_400,
+  defaultSeconds: 86_400,
+  /** A year. */
+  maxSeconds: 31_536_000,
+} as const
+
+/** Null for a value that is no window. */
+const readWindow = (value: string): number | null => {
+  const seconds = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN
+  const { minSeconds, maxSeconds } = IDEMPOTENCY_WINDOW
+  return seconds >= minSeconds && seconds <= maxSeconds ? seconds : null
+}
+
+export const isIdempotencyWindow = (value: string): boolean => readWindow(value) !== null
+
+/** As a settings value means it; absent or unfit keeps the default. */
+export const idempotencyWindowSeconds = (value: string | null): number =>
+  (value === null ? null : readWindow(value)) ?? IDEMPOTENCY_WINDOW.defaultSeconds

@@ -5,6 +5,20 @@
 import { phaseOf, STATES } from './lifecycle.ts'
 import type { Child, Todo } from './todo.ts'
 
+/** A limit on how much runs at once, and what runs under it. */
+export interface Room {
+  used: number
+  limit: number
+  /** When the clock takes the first of them back: its lease or a limit on its time. */
+  until: Date | null
+}
+
+/** An endpoint that may claim; its room is null where it has no limit. */
+export interface Claimer {
+  name: string
+  room: Room | null
+}
+
 export interface WhyFacts {
   todo: Todo
   /** Who holds or asked, as people know them. */
@@ -14,11 +28,11 @@ export interface WhyFacts {
   /** When an interrupt is taken back; null is never. */
   deadline: Date | null
   /** Live endpoints that may claim from the queue. */
-  claimers: number
+  claimers: readonly Claimer[]
   /** While it waits for its children: all of them. */
   children: readonly Child[]
-  /** The limit of its queue and how much of it is used; null without one. */
-  room: { used: number; limit: number } | null
+  /** The limit of its queue; null without one. */
+  room: Room | null
   /** The todo at the front of its conversation, while it waits in line. */
   waitsBehind: string | null
   /** What it failed with, if it did. */
@@ -40,6 +54,11 @@ const tries = ({ attempt, maxAttempts }: Todo): string => `attempt ${attempt} of
 const earlier = (a: Date | null, b: Date | null): Date | null => {
   if (!a || !b) return a ?? b
   return a < b ? a : b
+}
+
+const later = (a: Date | null, b: Date | null): Date | null => {
+  if (!a || !b) return a ?? b
+  return a > b ? a : b
 }
 
 const after = (from: Date | null, seconds: number | null): Date | null =>
@@ -65,8 +84,43 @@ const joining = ({ todo, children }: WhyFacts, since: Date): Why => {
   return { why, since, until: todo.closeAt }
 }
 
+const isFull = (room: Room | null): room is Room => room !== null && room.used >= room.limit
+
+/** So many are named. */
+const ENDPOINTS_NAMED = 3
+
+const runningFor = (whom: string, { used, limit }: Room): string =>
+  `${used} of ${limit} running for ${whom}`
+
+/** Who has to come by for it, and, where limits hold everybody back, when the clock makes room. */
+const claimed = ({
+  todo: { queue },
+  claimers,
+  room,
+}: WhyFacts): { by: string; until: Date | null } => {
+  const full = claimers.flatMap(({ name, room: own }) => (isFull(own) ? { name, own } : []))
+  const named = full
+    .slice(0, ENDPOINTS_NAMED)
+    .map(({ name, own }) => runningFor(`endpoint ${name}`, own))
+  const more = full.length - named.length
+  const limits = [
+    ...(isFull(room) ? [runningFor(`queue ${queue}`, room)] : []),
+    ...named,
+    ...(more > 0 ? [`and ${more} more`] : []),
+  ]
+  const everybody = full.length === claimers.length
+  if (isFull(room) || everybody) {
+    const inQueue = isFull(room) ? room.until : null
+    const ofOne = everybody ? full.map(({ own }) => own.until).reduce(earlier, null) : null
+    const by = `one of the todos at work ends or asks: ${limits.join(', ')}`
+    return { by, until: later(inQueue, ofOne) }
+  }
+  const may = `${claimers.length} endpoint${claimers.length === 1 ? '' : 's'} may`
+  return { by: `an agent of ${queue} claims it (${[may, ...limits].join('; ')})`, until: null }
+}
+
 const waiting = (facts: WhyFacts): Why => {
-  const { todo, claimers, waitsBehind, room, error } = facts
+  const { todo, claimers, waitsBehind, error } = facts
   const { queue, nextRetryAt, dueAt, statusAt: since } = todo
   if (nextRetryAt) {
     const why = `waits for its retry at ${at(nextRetryAt)}: ${tries(todo)} failed with ${error ?? 'an error'}`
@@ -83,20 +137,17 @@ const waiting = (facts: WhyFacts): Why => {
   const limits =
     limited('not started', start, 'it fails (schedule_to_start_timeout)') +
     limited('not ended', todo.closeAt, 'it fails (schedule_to_close_timeout)')
-  const until = due > since ? due : earlier(start, todo.closeAt)
-  if (claimers === 0) {
+  const end = earlier(start, todo.closeAt)
+  if (claimers.length === 0) {
     const why = `waits since ${at(since)}, and nobody may claim from ${queue}: vend an endpoint with the verb work for it${limits}`
-    return { why, since, until }
+    return { why, since, until: due > since ? due : end }
   }
-  const who =
-    room && room.used >= room.limit
-      ? `one of the todos at work in ${queue} ends or asks: ${room.used} are, and its limit is ${room.limit}`
-      : `an agent of ${queue} claims it (${claimers} endpoint${claimers === 1 ? '' : 's'} may)`
-  const why =
-    due > since
-      ? `waits until ${at(due)}, as asked when it was handed back; then ${who}${limits}`
-      : `waits since ${at(since)} until ${who}${limits}`
-  return { why, since, until }
+  const { by, until } = claimed(facts)
+  if (due > since) {
+    const why = `waits until ${at(due)}, as asked when it was handed back; then ${by}${limits}`
+    return { why, since, until: due }
+  }
+  return { why: `waits since ${at(since)} until ${by}${limits}`, since, until: earlier(end, until) }
 }
 
 const held = ({ todo, holder }: WhyFacts): Why => {

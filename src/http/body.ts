@@ -9,6 +9,8 @@ import { WireRefusal } from '../protocol/errors.ts'
 export interface BodyOptions {
   /** Media types accepted, without parameters. */
   mediaTypes: readonly string[]
+  /** Whether a body may come without saying what it is. */
+  untyped?: boolean
   limitBytes?: number
   /** Milliseconds within which the whole body must have come. */
   timeoutMs?: number
@@ -20,12 +22,19 @@ const TIMEOUT_MS = 30_000
 const LINGER_MS = 1_000
 const LINGER_BYTES = 8 * 1024 * 1024
 
+/** Whether anything follows the headers, as far as they tell. */
+export const hasBody = ({ headers }: IncomingMessage): boolean =>
+  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+
 /** Refuses: media_type. */
-const checkHeaders = (req: IncomingMessage, mediaTypes: readonly string[]): void => {
+const checkHeaders = (
+  req: IncomingMessage,
+  { mediaTypes, untyped = false }: Pick<BodyOptions, 'mediaTypes' | 'untyped'>,
+): void => {
   const [type = '', ...parameters] = (req.headers['content-type'] ?? '')
     .split(';')
     .map((text) => text.trim().toLowerCase())
-  if (!mediaTypes.includes(type)) {
+  if (!mediaTypes.includes(type) && !(untyped && type === '')) {
     throw new WireRefusal('media_type', `Content-Type must be ${mediaTypes.join(' or ')}`)
   }
   const charset = parameters.find((parameter) => parameter.startsWith('charset='))
@@ -93,7 +102,7 @@ const decode = (bytes: Buffer): string => {
 
 /** The text of a JSON body. Refuses: media_type, too_large, too_late, parse (not UTF-8). */
 export const readText = async (req: IncomingMessage, options: BodyOptions): Promise<string> => {
-  checkHeaders(req, options.mediaTypes)
+  checkHeaders(req, options)
   const { limitBytes = LIMIT_BYTES, timeoutMs = TIMEOUT_MS } = options
   return decode(await collect(req, limitBytes, timeoutMs))
 }

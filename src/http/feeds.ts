@@ -10,12 +10,12 @@ import { type Caller, endpointWith } from '../domain/scope.ts'
 import type { OpenFeed, Watch } from '../service/contract.ts'
 import type { Auth } from './auth.ts'
 import type { ReadSnapshot } from './board-cards.ts'
+import type { StreamObserver } from './exchange.ts'
 import { narrow, readFilter, readNames } from './feed-filter.ts'
 import { type After, agentFrames, boardFrames } from './feed-frame.ts'
 import { attentionOf } from './hang-up.ts'
 import { answerRefusal } from './refusal.ts'
 import { watchRight } from './right.ts'
-import type { StreamObserver } from './rpc-route.ts'
 import { type Source, type StreamOptions, type StreamOutcome, writeStream } from './sse.ts'
 
 export interface FeedParts {

@@ -12,6 +12,8 @@ export interface Listener {
   /** Requests under way get at most so many ms; what has not ended by then is cut off. */
   stop(limitMs: number): Promise<void>
   url(): string
+  /** The address and port that are listened on; null while there are none. */
+  address(): { host: string; port: number } | null
 }
 
 /** A request must be read within this; a client that trickles its header is cut off. */
@@ -96,5 +98,9 @@ export const createListener = ({ host, port }: { host: string; port: number }): 
       await close(Math.max(0, deadline - performance.now()))
     },
     url: () => url,
+    address: () => {
+      const bound = server.address()
+      return bound && typeof bound === 'object' ? { host: bound.address, port: bound.port } : null
+    },
   }
 }

@@ -7,15 +7,23 @@ import express, { type ErrorRequestHandler, type Express, type Router } from 'ex
 import helmet from 'helmet'
 import type { Log } from '../base/log.ts'
 import { enterQueue } from '../protocol/access.ts'
+import type { CardForm } from '../protocol/card-forms.ts'
+import { type CardSigner, createCardSigner } from '../protocol/card-signature.ts'
 import { a2aError, apiError, type Wording } from '../protocol/errors.ts'
 import type { Call, MethodTable, QueueCall, Services } from '../protocol/method.ts'
-import { createVersions, versionFor } from '../protocol/versions.ts'
-import { type Answered, createRpc } from '../rpc/server.ts'
-import type { Authenticate } from '../service/contract.ts'
+import { checkVersion, createVersions, type Version, versionFor } from '../protocol/versions.ts'
+import type { Answered } from '../rpc/answer.ts'
+import { createRest } from '../rpc/rest.ts'
+import { createRpc } from '../rpc/server.ts'
+import type { Authenticate, ReadQueue } from '../service/contract.ts'
 import { createAuth } from './auth.ts'
+import { cardRouter } from './cards.ts'
+import type { CallFacts, ExchangeParts } from './exchange.ts'
+import { negotiated } from './extensions.ts'
 import { type OpsParts, opsRouter } from './ops.ts'
 import { requestId, requestIdOf } from './request-id.ts'
-import { type RpcRouteParts, rpcRoute } from './rpc-route.ts'
+import { restRoute } from './rest-route.ts'
+import { rpcRoute } from './rpc-route.ts'
 import type { StreamOptions, StreamOutcome } from './sse.ts'
 
 type Surface = 'a2a' | 'agent' | 'operator'
@@ -28,14 +36,19 @@ export interface HttpObserver {
   unauthenticated?(surface: Surface): void
 }
 
-export interface HttpParts extends Omit<OpsParts, 'publicUrl'> {
+export interface HttpParts extends OpsParts {
   services: Services
+  readQueue: ReadQueue
   authenticate: Authenticate
   /** Null: there is no operator by token. */
   adminToken: string | null
   log: Pick<Log, 'debug' | 'warn' | 'error'>
   /** Where clients reach us, with or without a trailing slash; asked at each use. */
   publicUrl: string | (() => string)
+  /** The agent card of who names no version; absent: the hybrid one. */
+  cardForm?: Exclude<CardForm, '0.3'>
+  /** Absent: cards are not signed. */
+  cardSigner?: CardSigner
   agentTable: MethodTable
   operatorTable: MethodTable
   /** Event feeds and the board: anything with paths of its own. */
@@ -95,20 +108,10 @@ const lastErrorHandler =
     res.status(status).json({ error: { code: status, message, requestId: id } })
   }
 
-type Shared<C extends Call> = Pick<
-  RpcRouteParts<C>,
-  'rpc' | 'auth' | 'sse' | 'stopping' | 'onStream' | 'recheckMs'
->
-
-/** What the three endpoints have in common. */
-const shared = <C extends Call>(
-  parts: HttpParts,
-  surface: Surface,
-  served: Pick<Parameters<typeof createRpc<C>>[0], 'tables' | 'wording' | 'batches'>,
-): Shared<C> => {
-  const { observe, log, sse, stopping, recheckMs, authenticate, adminToken } = parts
+/** What the endpoints of a surface have in common. */
+const shared = (parts: HttpParts, surface: Surface): ExchangeParts => {
+  const { observe, sse, stopping, recheckMs, authenticate, adminToken } = parts
   return {
-    rpc: createRpc<C>({ ...served, log, onCall: (call) => observe?.answered?.(surface, call) }),
     auth: createAuth({
       authenticate,
       adminToken,
@@ -124,28 +127,72 @@ const shared = <C extends Call>(
   }
 }
 
+/** Where a surface's calls are logged and counted. */
+const reporting = ({ log, observe }: HttpParts, surface: Surface) => ({
+  log,
+  onCall: (call: Answered) => observe?.answered?.(surface, call),
+})
+
 const bodyOptions = (parts: HttpParts, mediaTypes: readonly string[]) => ({
   mediaTypes,
   ...(parts.bodyLimitBytes !== undefined && { limitBytes: parts.bodyLimitBytes }),
   ...(parts.bodyTimeoutMs !== undefined && { timeoutMs: parts.bodyTimeoutMs }),
 })
 
-/** POST /a2a/:queue: the version chooses the table, the caller's right opens the queue. */
-const a2aRoute = (parts: HttpParts, publicUrl: () => string): express.RequestHandler => {
-  const { services, readQueue, maxWaitMs } = parts
-  const versions = createVersions({ publicUrl, ...(maxWaitMs !== undefined && { maxWaitMs }) })
+const A2A_MEDIA_TYPES = ['application/json', 'application/a2a+json']
+
+/** What a row of A2A is given: the caller's right opens the queue, which says what is extended. */
+const enterA2a =
+  ({ services, readQueue }: HttpParts) =>
+  async (
+    req: express.Request,
+    name: string,
+    facts: CallFacts,
+    { version: dialect }: Version,
+  ): Promise<QueueCall> => {
+    const queue = enterQueue(facts.caller, await readQueue(name))
+    const setHeader = (header: string, value: string) => req.res?.setHeader(header, value)
+    return { ...facts, services, queue, dialect, extensions: negotiated(req, queue), setHeader }
+  }
+
+/** POST /a2a/:queue: the version chooses the table. */
+const a2aRoute = (parts: HttpParts, versions: readonly Version[]): express.RequestHandler => {
+  const enter = enterA2a(parts)
   return rpcRoute<QueueCall>({
-    ...shared<QueueCall>(parts, 'a2a', { tables: versions, wording: a2aError, batches: false }),
-    body: bodyOptions(parts, ['application/json', 'application/a2a+json']),
-    open: (req, facts) => ({
-      serve: () => versionFor(versions, req.get('A2A-Version'), req.query['A2A-Version']),
-      enter: async () => {
-        const queue = enterQueue(facts.caller, await readQueue(String(req.params.queue)))
-        return { ...facts, services, queue }
-      },
+    ...shared(parts, 'a2a'),
+    rpc: createRpc<QueueCall>({
+      ...reporting(parts, 'a2a'),
+      tables: versions,
+      wording: a2aError,
+      batches: false,
     }),
+    body: bodyOptions(parts, A2A_MEDIA_TYPES),
+    open: (req, facts) => {
+      const served = () => versionFor(versions, req.get('A2A-Version'), req.query['A2A-Version'])
+      return {
+        serve: served,
+        enter: () => enter(req, String(req.params.queue), facts, served()),
+      }
+    },
   })
 }
+
+/** Everything below: path and version choose the row. */
+const a2aRestRoute = (parts: HttpParts, versions: readonly Version[]): express.RequestHandler => {
+  const enter = enterA2a(parts)
+  return restRoute({
+    ...shared(parts, 'a2a'),
+    rest: createRest(reporting(parts, 'a2a')),
+    body: bodyOptions(parts, A2A_MEDIA_TYPES),
+    versions,
+    checkVersion: (req, query, version) =>
+      checkVersion(versions, req.get('A2A-Version'), query.get('A2A-Version')?.[0], version),
+    enter,
+  })
+}
+
+/** Below a queue's own URL, which is that of JSON-RPC. Without groups: nothing is decoded. */
+const REST_PATHS = /^\/a2a\/[^/]+\/.*[^/]/i
 
 /** POST /agent and POST /operator: one table, batches and notifications as JSON-RPC has them. */
 const apiRoute = (
@@ -156,7 +203,13 @@ const apiRoute = (
   const wording: Wording = apiError
   const served = { table, wording }
   return rpcRoute<Call>({
-    ...shared<Call>(parts, surface, { tables: [served], wording, batches: true }),
+    ...shared(parts, surface),
+    rpc: createRpc<Call>({
+      ...reporting(parts, surface),
+      tables: [served],
+      wording,
+      batches: true,
+    }),
     body: bodyOptions(parts, ['application/json']),
     open: (_req, facts) => ({
       serve: () => served,
@@ -169,16 +222,29 @@ const apiRoute = (
 export const createHttp = (parts: HttpParts): Express => {
   const given = parts.publicUrl
   const publicUrl = typeof given === 'string' ? () => given : given
+  const {
+    readQueue,
+    maxWaitMs,
+    cardForm: plainForm = 'hybrid',
+    cardSigner: signer = createCardSigner([]),
+  } = parts
+  const versions = createVersions({
+    publicUrl,
+    signCard: signer.sign,
+    ...(maxWaitMs !== undefined && { maxWaitMs }),
+  })
   const app = express()
   app.disable('x-powered-by')
   // Tags are set where they mean something; hashing every answer means nothing.
   app.set('etag', false)
   app.use(requestId, securityHeaders)
   // The busiest first: express tries one path after the other.
-  app.all('/a2a/:queue', a2aRoute(parts, publicUrl))
+  app.all('/a2a/:queue', a2aRoute(parts, versions))
   app.all('/agent', apiRoute(parts, 'agent', parts.agentTable))
   app.all('/operator', apiRoute(parts, 'operator', parts.operatorTable))
-  app.use(opsRouter({ ...parts, publicUrl }))
+  app.use(cardRouter({ readQueue, publicUrl, plainForm, signer }))
+  app.use(opsRouter(parts))
+  app.all(REST_PATHS, a2aRestRoute(parts, versions))
   if (parts.feeds) app.use(parts.feeds)
   app.use(notFound)
   app.use(lastErrorHandler(parts.log))

@@ -7,6 +7,7 @@
 import { Refusal } from '../domain/errors.ts'
 import { type Caller, may, type Scope } from '../domain/scope.ts'
 import type { Queue } from '../service/contract.ts'
+import { requireExtensions } from './extensions.ts'
 import type { QueueCall } from './method.ts'
 
 /** `own`: everything with the tasks one has sent. `answering`: read any task and reply to it. */
@@ -37,3 +38,15 @@ export const enterQueue = (caller: Caller, queue: Queue | null): Queue => {
 /** A row's right, and its scope: the same question asked twice gives the same answer. */
 export const own = (ctx: QueueCall): Scope => scopeOn(ctx.caller, ctx.queue.name, 'own')
 export const answering = (ctx: QueueCall): Scope => scopeOn(ctx.caller, ctx.queue.name, 'answering')
+
+/** The rights of the two methods that send: also what the card requires of clients was asked for. */
+export const sending = (ctx: QueueCall): Scope => {
+  const scope = answering(ctx)
+  requireExtensions(ctx)
+  return scope
+}
+export const sendingOwn = (ctx: QueueCall): Scope => {
+  const scope = own(ctx)
+  requireExtensions(ctx)
+  return scope
+}

@@ -1,88 +1,175 @@
 /**
- * The Agent Card of a queue (A2A 1.0 spec 4.4.1 and 8): what the operator wrote, and what only the
- * server knows (URLs, capabilities, how to authenticate). Only members of the protocol leave.
+ * The Agent Card of a queue in A2A 1.0 (spec 4.4.1 and 8): what the operator wrote, and what only
+ * the server knows (URLs, capabilities, how to authenticate). Only members of the protocol leave,
+ * and none that is empty: implementations disagree on whether empty ones are signed (spec 8.4.1),
+ * and so cannot over a card that has none. The other forms of it are made in card-forms.ts.
  */
-import { createHash } from 'node:crypto'
 import { Refusal } from '../domain/errors.ts'
-import type { JsonObject } from '../domain/todo.ts'
-import type { Queue, QueueCard } from '../service/contract.ts'
+import type { Json, JsonObject } from '../domain/todo.ts'
+import type { AgentExtension, Queue, QueueCard } from '../service/contract.ts'
+import { declaredExtensions } from './extensions.ts'
+import { type AgentInterface, interfacesOf, offersPush, offersStreaming } from './served.ts'
+
+type AgentSkill = {
+  id: string
+  name: string
+  description: string
+  tags: string[]
+  examples?: string[]
+  inputModes?: string[]
+  outputModes?: string[]
+}
+
+type AgentCapabilities = {
+  streaming: boolean
+  pushNotifications: boolean
+  extendedAgentCard: boolean
+  extensions: AgentExtension[]
+}
+
+/** A type, not an interface: as such it is JSON, too. */
+export type AgentCard = {
+  name: string
+  description: string
+  version: string
+  supportedInterfaces: AgentInterface[]
+  provider?: { organization: string; url: string }
+  documentationUrl?: string
+  iconUrl?: string
+  capabilities: AgentCapabilities
+  securitySchemes: Record<string, { httpAuthSecurityScheme: { scheme: string } }>
+  securityRequirements: { schemes: Record<string, { list: string[] }> }[]
+  defaultInputModes: string[]
+  defaultOutputModes: string[]
+  skills: AgentSkill[]
+  signatures?: { protected: string; signature: string }[]
+}
 
 /** What a card says where the operator said nothing. */
 const DEFAULT_MODES = ['text/plain', 'application/json']
+const DEFAULT_VERSION = '1.0.0'
 
+/** The list names the verb that an endpoint needs, as roles are named (OpenAPI 3.2, 4.8.30). */
 const SECURITY = {
   securitySchemes: { bearer: { httpAuthSecurityScheme: { scheme: 'Bearer' } } },
-  securityRequirements: [{ schemes: { bearer: { list: [] } } }],
+  securityRequirements: [{ schemes: { bearer: { list: ['send'] } } }],
 }
 
-const SKILL_MEMBERS = [
-  'id',
-  'name',
-  'description',
-  'tags',
-  'examples',
-  'inputModes',
-  'outputModes',
-] as const
+const word = (value: Json | undefined): string | undefined =>
+  typeof value === 'string' && value !== '' ? value : undefined
 
-/** What the extended card may say otherwise; how the agent is reached is not among it. */
-const EXTENDABLE = [
-  'name',
-  'description',
-  'version',
-  'provider',
-  'documentationUrl',
-  'iconUrl',
-  'skills',
-  'defaultInputModes',
-  'defaultOutputModes',
-] as const
+const words = (value: Json | undefined): string[] | undefined => {
+  const found = Array.isArray(value) ? value.filter((item) => word(item) !== undefined) : []
+  return found.length > 0 ? (found as string[]) : undefined
+}
 
-const pick = (from: object, members: readonly string[]): JsonObject =>
-  Object.fromEntries(
-    Object.entries(from).filter(
-      ([name, value]) => members.includes(name) && value !== undefined && value !== null,
-    ),
-  )
+type Loose<T> = { [K in keyof T]?: T[K] | undefined }
 
-const fromSkill = (skill: JsonObject): JsonObject => ({ tags: [], ...pick(skill, SKILL_MEMBERS) })
+const set = <T extends object>(members: Loose<T>): T =>
+  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as T
 
-/** The URL of a queue's JSON-RPC interface. With its slash: clients resolve the card against it. */
-const interfaceUrl = (publicUrl: string, queue: string): string =>
-  `${publicUrl.replace(/\/+$/, '')}/a2a/${encodeURIComponent(queue)}/`
+const isObject = (value: Json | undefined): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Whole, whatever was left out, or stored before the operator API looked this closely. */
+const fromSkill = (skill: JsonObject, index: number): AgentSkill => {
+  const id = word(skill.id) ?? `skill-${index + 1}`
+  const name = word(skill.name) ?? id
+  return set<AgentSkill>({
+    id,
+    name,
+    description: word(skill.description) ?? name,
+    tags: words(skill.tags) ?? [id],
+    examples: words(skill.examples),
+    inputModes: words(skill.inputModes),
+    outputModes: words(skill.outputModes),
+  })
+}
+
+const fromSkills = (skills: Json | undefined): AgentSkill[] | undefined => {
+  const found = Array.isArray(skills) ? skills.filter(isObject).map(fromSkill) : []
+  return found.length > 0 ? found : undefined
+}
+
+const fromProvider = (provider: Json | undefined): AgentCard['provider'] => {
+  if (!isObject(provider)) return undefined
+  const organization = word(provider.organization)
+  const url = word(provider.url)
+  return organization && url ? { organization, url } : undefined
+}
+
+/** What an operator may say of an agent, and nothing of how it is reached. */
+type Said = Pick<
+  AgentCard,
+  | 'name'
+  | 'description'
+  | 'version'
+  | 'provider'
+  | 'documentationUrl'
+  | 'iconUrl'
+  | 'defaultInputModes'
+  | 'defaultOutputModes'
+  | 'skills'
+>
+
+const saidIn = (document: JsonObject): Partial<Said> =>
+  set<Partial<Said>>({
+    name: word(document.name),
+    description: word(document.description),
+    version: word(document.version),
+    provider: fromProvider(document.provider),
+    documentationUrl: word(document.documentationUrl),
+    iconUrl: word(document.iconUrl),
+    defaultInputModes: words(document.defaultInputModes),
+    defaultOutputModes: words(document.defaultOutputModes),
+    skills: fromSkills(document.skills),
+  })
+
+/** An agent that lists no skill has one: what it is for. A card must show one (spec 5.7). */
+const only = (id: string, name: string, description: string): AgentSkill => ({
+  id,
+  name,
+  description,
+  tags: [id],
+})
+
+/** Proto's defaults are left out: not required, no params. */
+const fromExtension = ({ uri, description, required, params }: AgentExtension): AgentExtension =>
+  set<AgentExtension>({
+    uri,
+    description: word(description),
+    required: required === true || undefined,
+    params: params && Object.keys(params).length > 0 ? params : undefined,
+  })
 
 /** Media types that some skill of the agent takes; null where the card declares none. */
 export const inputModesOf = (card: QueueCard): readonly string[] | null => {
-  if (!card.defaultInputModes) return null
-  const ofSkills = card.skills.flatMap(({ inputModes }) =>
-    Array.isArray(inputModes) ? inputModes.filter((mode) => typeof mode === 'string') : [],
-  )
+  if (!card.defaultInputModes?.length) return null
+  const ofSkills = card.skills.flatMap(({ inputModes }) => words(inputModes) ?? [])
   return [...card.defaultInputModes, ...ofSkills]
 }
 
-/** The public card. `versions` are the served ones (`Major.Minor`), the preferred first. */
-export const agentCard = (
-  { name, card }: Queue,
-  { publicUrl, versions }: { publicUrl: string; versions: readonly string[] },
-): JsonObject => {
-  const url = interfaceUrl(publicUrl, name)
+/** The public card. */
+export const agentCard = (queue: Queue, publicUrl: string): AgentCard => {
+  const { card } = queue
+  const said = saidIn(card as unknown as JsonObject)
+  const { name = queue.name, description = name, version = DEFAULT_VERSION, ...rest } = said
   return {
-    ...(pick(card, ['name', 'description', 'version']) as JsonObject),
-    supportedInterfaces: versions.map((protocolVersion) => ({
-      url,
-      protocolBinding: 'JSONRPC',
-      protocolVersion,
-    })),
-    ...pick(card, ['provider', 'documentationUrl', 'iconUrl']),
+    name,
+    description,
+    version,
+    supportedInterfaces: interfacesOf(publicUrl, queue.name),
     capabilities: {
-      streaming: card.capabilities?.streaming !== false,
-      pushNotifications: false,
+      streaming: offersStreaming(card),
+      pushNotifications: offersPush(card),
       extendedAgentCard: card.capabilities?.extendedAgentCard === true,
+      extensions: declaredExtensions(card).map(fromExtension),
     },
     ...SECURITY,
-    defaultInputModes: card.defaultInputModes ?? DEFAULT_MODES,
-    defaultOutputModes: card.defaultOutputModes ?? DEFAULT_MODES,
-    skills: card.skills.map(fromSkill),
+    defaultInputModes: DEFAULT_MODES,
+    defaultOutputModes: DEFAULT_MODES,
+    skills: [only(queue.name, name, description)],
+    ...rest,
   }
 }
 
@@ -91,27 +178,9 @@ export const agentCard = (
  * its own. Refuses: unsupported where the card does not declare one, no_extended_card where it
  * declares one that is not there (spec 3.3.4).
  */
-export const extendedCard = (queue: Queue, card: JsonObject): JsonObject => {
+export const extendedCard = (queue: Queue, card: AgentCard): AgentCard => {
   const { capabilities, extended } = queue.card
   if (capabilities?.extendedAgentCard !== true) throw new Refusal('unsupported')
   if (!extended) throw new Refusal('no_extended_card')
-  const { skills, ...rest } = pick(extended, EXTENDABLE)
-  const isSkill = (skill: unknown): skill is JsonObject =>
-    typeof skill === 'object' && skill !== null && !Array.isArray(skill)
-  return {
-    ...card,
-    ...rest,
-    ...(Array.isArray(skills) && { skills: skills.filter(isSkill).map(fromSkill) }),
-  }
+  return { ...card, ...saidIn(extended) }
 }
-
-/** A strong entity tag of these bytes. */
-export const etagOf = (body: string): string =>
-  `"${createHash('sha256').update(body).digest('base64url').slice(0, 27)}"`
-
-/** Whether `If-None-Match` (its raw value) names this tag (RFC 9110 13.1.2, weak comparison). */
-export const isKnown = (ifNoneMatch: string | undefined, etag: string): boolean =>
-  (ifNoneMatch ?? '')
-    .split(',')
-    .map((tag) => tag.trim().replace(/^W\//, ''))
-    .some((tag) => tag === '*' || tag === etag)

@@ -13,7 +13,9 @@ export const WIRE_REFUSALS = {
   parse: 'Invalid JSON payload',
   envelope: 'Request payload validation error',
   method: 'Method not found',
+  verb: 'This path does not take this HTTP method',
   version: 'This protocol version is not supported',
+  extension: 'This agent requires an extension that was not asked for',
   unauthenticated: 'A valid bearer token is required',
   too_large: 'The request body is too large',
   too_late: 'The request body did not arrive in time',
@@ -125,7 +127,7 @@ interface Row {
 /** A JSON-RPC error is HTTP 200, but for what proxies and HTTP clients must understand. */
 const ON_RPC: ReadonlySet<number> = new Set([401, 403, 408, 413, 415, 429, 503])
 
-const textOf = (kind: ProblemKind): string =>
+export const textOf = (kind: ProblemKind): string =>
   kind in REFUSALS ? REFUSALS[kind as RefusalKind] : WIRE_REFUSALS[kind as WireKind]
 
 const answer = (problem: Problem, row: Row, data: unknown): ErrorAnswer => ({
@@ -165,6 +167,7 @@ export const A2A_ERRORS: Record<ProblemKind, Row> = {
   content_type: { code: -32005, reason: 'CONTENT_TYPE_NOT_SUPPORTED', status: 400 },
   media_type: { code: -32005, reason: 'CONTENT_TYPE_NOT_SUPPORTED', status: 415 },
   no_extended_card: { code: -32007, reason: 'EXTENDED_AGENT_CARD_NOT_CONFIGURED', status: 400 },
+  extension: { code: -32008, reason: 'EXTENSION_SUPPORT_REQUIRED', status: 400 },
   version: { code: -32009, reason: 'VERSION_NOT_SUPPORTED', status: 400 },
   // No code of A2A's own: -32000 is the one server-defined code that it does not claim.
   forbidden: { code: -32000, reason: 'PERMISSION_DENIED', status: 403 },
@@ -172,6 +175,7 @@ export const A2A_ERRORS: Record<ProblemKind, Row> = {
   rate_limited: { code: -32000, reason: 'RATE_LIMITED', status: 429 },
   limit: { code: -32000, reason: 'LIMIT_REACHED', status: 400 },
   duplicate: { code: -32000, reason: 'DUPLICATE', status: 409 },
+  idempotency_conflict: { code: -32000, reason: 'IDEMPOTENCY_CONFLICT', status: 409 },
   unavailable: { code: -32603, reason: 'UNAVAILABLE', status: 503 },
   fault: { code: -32603, reason: 'INTERNAL', status: 500 },
   parse: { code: -32700, reason: 'PARSE_ERROR', status: 400 },
@@ -179,6 +183,7 @@ export const A2A_ERRORS: Record<ProblemKind, Row> = {
   too_large: { code: -32600, reason: 'REQUEST_TOO_LARGE', status: 413 },
   too_late: { code: -32600, reason: 'REQUEST_TIMEOUT', status: 408 },
   method: { code: -32601, reason: 'METHOD_NOT_FOUND', status: 404 },
+  verb: { code: -32601, reason: 'METHOD_NOT_ALLOWED', status: 405 },
 }
 
 const typed = (name: string, members: object): object => ({
@@ -186,7 +191,7 @@ const typed = (name: string, members: object): object => ({
   ...members,
 })
 
-const isA2aCode = (code: number): boolean => code <= -32001 && code >= -32009
+export const isA2aCode = (code: number): boolean => code <= -32001 && code >= -32009
 
 const metadataOf = ({
   metadata,
@@ -202,7 +207,7 @@ const metadataOf = ({
   ...(refused !== undefined && { refused: refused.join(', ') }),
 })
 
-const detailsOf = (problem: Problem, row: Row): object[] => {
+export const detailsOf = (problem: Problem, row: Row): object[] => {
   const metadata = metadataOf(problem)
   const { violations, requestId, retryAfterSeconds } = problem
   return [
@@ -237,6 +242,7 @@ export const API_ERRORS: Record<ProblemKind, Row> = {
   not_cancelable: conflict('wrong_state'),
   unread_messages: conflict('unread_messages'),
   duplicate: conflict('duplicate'),
+  idempotency_conflict: conflict('idempotency_conflict'),
   limit: conflict('limit'),
   forbidden: { code: -32011, reason: 'forbidden', status: 200 },
   not_found: { code: -32012, reason: 'not_found', status: 200 },
@@ -254,7 +260,9 @@ export const API_ERRORS: Record<ProblemKind, Row> = {
   parse: { code: -32700, reason: 'parse', status: 200 },
   envelope: { code: -32600, reason: 'envelope', status: 200 },
   method: { code: -32601, reason: 'method', status: 200 },
+  verb: { code: -32601, reason: 'verb', status: 200 },
   version: { code: -32600, reason: 'version', status: 200 },
+  extension: { code: -32600, reason: 'extension', status: 200 },
   fault: { code: -32603, reason: 'internal', status: 200 },
 }
 

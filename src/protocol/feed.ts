@@ -3,7 +3,7 @@
  * event is at most two facts: the placer numbers events in steps of two, so the transition at
  * `position` and the ready at `position + 1` are both exact cursors.
  */
-import { isTransition, phaseOf } from '../domain/lifecycle.ts'
+import { isTransition, phaseOf, stampsProgress } from '../domain/lifecycle.ts'
 import type { FeedEvent } from '../domain/todo.ts'
 import { fromEvent, fromTime } from './todo.ts'
 
@@ -16,6 +16,8 @@ export const transitionOf = (event: FeedEvent) =>
         phase: phaseOf({ state: event.to, nextRetryAt: event.retrying ? event.at : null }),
         // A failure that is left was one with a retry scheduled, and so was waiting.
         fromPhase: event.from && phaseOf({ state: event.from, nextRetryAt: event.at }),
+        // As this transition left it. Later progress is no transition: a list of todos tells it.
+        progressAt: stampsProgress(event.verb) ? fromTime(event.at) : null,
       }
     : null
 

@@ -5,6 +5,7 @@
  * calls the same ones.
  */
 import type { z } from 'zod'
+import type { Dialect } from '../domain/push.ts'
 import type { Caller } from '../domain/scope.ts'
 import type {
   AgentService,
@@ -12,6 +13,7 @@ import type {
   BoardSessions,
   ClientService,
   OperatorService,
+  PushService,
   Queue,
   Watch,
 } from '../service/contract.ts'
@@ -22,6 +24,7 @@ export interface Services {
   operator: OperatorService
   answerLinks: AnswerLinks
   boardSessions: BoardSessions
+  push: PushService
   watch: Watch
 }
 
@@ -33,6 +36,8 @@ export interface Call {
   signal: AbortSignal
   /** The request's `Last-Event-ID`, unread; null when there was none. */
   lastEventId: string | null
+  /** The request's `Idempotency-Key`, unread; null when there was none. */
+  idempotencyKey: string | null
   /** Names this request in the log and in the answer to a fault. */
   requestId: string
 }
@@ -40,12 +45,20 @@ export interface Call {
 /** A call to one queue's A2A face. */
 export interface QueueCall extends Call {
   queue: Queue
+  /** URIs of the extensions that the client asked for and the queue's card declares. */
+  extensions: ReadonlySet<string>
+  /** The version of the protocol that the client speaks: its webhooks are told in it. */
+  dialect: Dialect
+  /** Sets a header of the answer, before it is sent. */
+  setHeader(name: string, value: string): void
+  /** The id that a new task gets, where a dialect lets its clients choose; never a client's own. */
+  newTaskId?: string
 }
 
 /** One result of a stream. `id` is a cursor the client may resume from. */
-export interface StreamItem {
+export interface StreamItem<R = unknown> {
   id?: string
-  result: unknown
+  result: R
 }
 
 /** Throws a `forbidden` refusal where the caller lacks the right. Checked before params are. */
@@ -56,14 +69,15 @@ interface RowBase<C> {
   right: Right<C>
 }
 
-export interface UnaryRow<C> extends RowBase<C> {
+/** `P` and `R`, what it reads and answers, are known where a row is called by another one. */
+export interface UnaryRow<C, P = unknown, R = unknown> extends RowBase<C> {
   kind: 'unary'
-  call(ctx: C, params: unknown): Promise<unknown>
+  call(ctx: C, params: P): Promise<R>
 }
 
-export interface StreamRow<C> extends RowBase<C> {
+export interface StreamRow<C, P = unknown, R = unknown> extends RowBase<C> {
   kind: 'stream'
-  call(ctx: C, params: unknown): Promise<AsyncIterable<StreamItem>>
+  call(ctx: C, params: P): Promise<AsyncIterable<StreamItem<R>>>
 }
 
 export type Row<C extends Call = Call> = UnaryRow<C> | StreamRow<C>
@@ -75,29 +89,18 @@ const anyone = (): void => undefined
  * A method that answers once. `call` gets what `params` made of the request's params.
  * `right` throws a `forbidden` refusal; without it any authenticated caller may call.
  */
-export const unary = <S extends z.ZodType, C extends Call = Call>(
+export const unary = <S extends z.ZodType, R, C extends Call = Call>(
   params: S,
-  call: (ctx: C, params: z.output<S>) => Promise<unknown>,
+  call: (ctx: C, params: z.output<S>) => Promise<R>,
   right: Right<C> = anyone,
-): UnaryRow<C> => ({
-  kind: 'unary',
-  params,
-  right,
-  // The one who calls a row has parsed with its own schema, so unknown is that schema's output.
-  call: (ctx, read) => call(ctx, read as z.output<S>),
-})
+): UnaryRow<C, z.output<S>, R> => ({ kind: 'unary', params, right, call })
 
 /**
  * A method that answers with a stream. What `call` throws before it returns the iterable is
  * answered as plain JSON; what the iterable throws ends the stream with one error frame.
  */
-export const stream = <S extends z.ZodType, C extends Call = Call>(
+export const stream = <S extends z.ZodType, R, C extends Call = Call>(
   params: S,
-  call: (ctx: C, params: z.output<S>) => Promise<AsyncIterable<StreamItem>>,
+  call: (ctx: C, params: z.output<S>) => Promise<AsyncIterable<StreamItem<R>>>,
   right: Right<C> = anyone,
-): StreamRow<C> => ({
-  kind: 'stream',
-  params,
-  right,
-  call: (ctx, read) => call(ctx, read as z.output<S>),
-})
+): StreamRow<C, z.output<S>, R> => ({ kind: 'stream', params, right, call })

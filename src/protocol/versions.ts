@@ -3,32 +3,70 @@
  * parameter of that name; absent or empty means 0.3, patch numbers do not count. What is not
  * served is refused before the method is looked at. A version that we serve is one row.
  */
+import type { Dialect } from '../domain/push.ts'
 import { a2aError, WireRefusal, type Wording } from './errors.ts'
 import type { MethodTable, QueueCall } from './method.ts'
+import { compilePaths, NOTHING_HERE, type RestBinding } from './path.ts'
+import { restError } from './rest-errors.ts'
 import { createV1Methods, type V1Options } from './v1/methods.ts'
+import { V1_PATHS } from './v1/paths.ts'
+import { createV01Methods } from './v01/methods.ts'
+import { v03Error } from './v03/errors.ts'
+import { createV03Methods } from './v03/methods.ts'
+import { V03_PATHS } from './v03/paths.ts'
+import { v03RestError } from './v03/rest-errors.ts'
+import { createV03RestMethods } from './v03/rest-methods.ts'
 
 /** What an absent or empty version means (spec 3.6.2). */
 const ASSUMED = '0.3'
 
 export interface Version {
   /** `Major.Minor`, as the agent card declares it. */
-  version: string
+  version: Dialect
   table: MethodTable<QueueCall>
   wording: Wording
+  rest: RestBinding
+  /** What to tell a client whose method this version lacks and another one has. */
+  explain(method: string): string | undefined
 }
 
-/** The version of each row, the preferred one first: what an agent card declares. */
-export const SERVED_VERSIONS = ['1.0'] as const
+/** The version of each row, the preferred one first. What cards declare is in served.ts. */
+const SERVED_VERSIONS = ['1.0', '0.3'] as const satisfies Dialect[]
 
 /** All served versions, in that order. */
-export const createVersions = (options: Omit<V1Options, 'versions'>): readonly Version[] => {
-  const rows: Record<(typeof SERVED_VERSIONS)[number], Omit<Version, 'version'>> = {
+export const createVersions = (options: V1Options): readonly Version[] => {
+  const v1 = createV1Methods(options)
+  const v03 = createV03Methods(v1)
+  const rows: Record<(typeof SERVED_VERSIONS)[number], Omit<Version, 'version' | 'explain'>> = {
     '1.0': {
-      table: createV1Methods({ ...options, versions: SERVED_VERSIONS }),
+      table: v1,
       wording: a2aError,
+      rest: {
+        table: v1,
+        paths: compilePaths(V1_PATHS),
+        wording: restError,
+        mediaType: 'application/a2a+json',
+      },
+    },
+    '0.3': {
+      // The oldest clients say no version, which means 0.3.
+      table: { ...v03, ...createV01Methods(v1, v03) },
+      wording: v03Error,
+      rest: {
+        table: createV03RestMethods(v1, v03),
+        paths: compilePaths(V03_PATHS),
+        wording: v03RestError,
+      },
     },
   }
-  return SERVED_VERSIONS.map((version) => ({ version, ...rows[version] }))
+  const explain = (method: string): string | undefined => {
+    const other = SERVED_VERSIONS.find((version) => Object.hasOwn(rows[version].table, method))
+    return (
+      other &&
+      `Method not found: ${method} is of A2A ${other}; send the header A2A-Version: ${other}`
+    )
+  }
+  return SERVED_VERSIONS.map((version) => ({ version, ...rows[version], explain }))
 }
 
 /**
@@ -41,6 +79,12 @@ export const askedVersion = (header: string | undefined, query: unknown): string
   return /^(\d+\.\d+)(\.\d+)?$/.exec(asked)?.[1] ?? null
 }
 
+const notServed = (versions: readonly Version[], because: string): WireRefusal => {
+  const supportedVersions = versions.map(({ version }) => version).join(',')
+  const remedy = `send the header A2A-Version with one of: ${supportedVersions}`
+  return new WireRefusal('version', `${because}; ${remedy}`, { supportedVersions })
+}
+
 /** The row that serves this request. Refuses with kind `version`, naming what is served. */
 export const versionFor = (
   versions: readonly Version[],
@@ -50,10 +94,23 @@ export const versionFor = (
   const asked = askedVersion(header, query)
   const found = versions.find(({ version }) => version === asked)
   if (found) return found
-  const supportedVersions = versions.map(({ version }) => version).join(',')
-  throw new WireRefusal(
-    'version',
-    `This protocol version is not supported; send the header A2A-Version with one of: ${supportedVersions}`,
-    { supportedVersions },
-  )
+  throw notServed(versions, 'This protocol version is not supported')
+}
+
+/**
+ * That the version whose path was asked for is the one that was asked for. A path that only a newer
+ * version has was most likely meant for that one and sent without the header, which is a better
+ * answer than that it is not there (digest 1.3). Refuses: version, method.
+ */
+export const checkVersion = (
+  versions: readonly Version[],
+  header: string | undefined,
+  query: unknown,
+  ofPath: Version,
+): void => {
+  const asked = versionFor(versions, header, query)
+  if (asked === ofPath) return
+  if (versions.indexOf(ofPath) < versions.indexOf(asked))
+    throw notServed([ofPath], `This path is not one of A2A ${asked.version}`)
+  throw new WireRefusal('method', NOTHING_HERE)
 }

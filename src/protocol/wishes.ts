@@ -11,6 +11,7 @@ import {
   type Timeouts,
 } from '../domain/policy.ts'
 import type { JsonObject } from '../domain/todo.ts'
+import { IDEMPOTENCY_MEMBER, WAIT_MEMBER } from '../service/contract.ts'
 import { seconds } from './field.ts'
 import { name } from './part.ts'
 
@@ -43,6 +44,27 @@ export const readEffects = (metadata: JsonObject | undefined): string[] | undefi
   throw invalid(`metadata.${EFFECTS}`, 'must be a list of names')
 }
 
+const IDEMPOTENCY_HEADER = 'Idempotency-Key'
+
+/** 1 to 255 printable characters of ASCII. */
+const isKey = (value: unknown): value is string =>
+  typeof value === 'string' && /^[ -~]{1,255}$/.test(value)
+
+/** By the header or by the metadata; by both only if they agree. Refuses: invalid. */
+export const readIdempotencyKey = (
+  header: string | null,
+  metadata: JsonObject | undefined,
+): string | undefined => {
+  const wished = metadata?.[IDEMPOTENCY_MEMBER]
+  const rule = 'must be 1 to 255 printable ASCII characters'
+  if (header !== null && !isKey(header)) throw invalid(IDEMPOTENCY_HEADER, rule)
+  if (wished === undefined) return header ?? undefined
+  const field = `metadata.${IDEMPOTENCY_MEMBER}`
+  if (!isKey(wished)) throw invalid(field, rule)
+  if (header === null || header === wished) return wished
+  throw invalid(field, `must be the same as the header ${IDEMPOTENCY_HEADER}`)
+}
+
 const limit = seconds().exactOptional()
 
 export const timeouts = z.strictObject({
@@ -53,15 +75,32 @@ export const timeouts = z.strictObject({
 } satisfies Record<(typeof TIMEOUT_NAMES)[number], unknown>)
 
 /** Refuses: invalid, naming the member at fault. */
-export const readTimeouts = (metadata: JsonObject | undefined): Timeouts | undefined => {
-  const wished = metadata?.[TIMEOUTS]
+const readDocument = <S extends z.ZodType>(
+  key: string,
+  schema: S,
+  metadata: JsonObject | undefined,
+): z.output<S> | undefined => {
+  const wished = metadata?.[key]
   if (wished === undefined) return undefined
-  const read = timeouts.safeParse(wished)
+  const read = schema.safeParse(wished)
   if (read.success) return read.data
   throw new Refusal('invalid', {
     violations: read.error.issues.map(({ path, message }) => ({
-      field: ['metadata', TIMEOUTS, ...path].join('.'),
+      field: ['metadata', key, ...path].join('.'),
       description: message,
     })),
   })
 }
+
+/** Refuses: invalid. */
+export const readTimeouts = (metadata: JsonObject | undefined): Timeouts | undefined =>
+  readDocument(TIMEOUTS, timeouts, metadata)
+
+/** How long a blocking send waits, at most: `{ "maxMs": 5000 }`. */
+const WAIT = WAIT_MEMBER
+
+const wait = z.strictObject({ maxMs: z.int().min(0) })
+
+/** Milliseconds; what the server itself allows is another bound. Refuses: invalid. */
+export const readWait = (metadata: JsonObject | undefined): number | undefined =>
+  readDocument(WAIT, wait, metadata)?.maxMs

@@ -4,10 +4,10 @@
  * right, params, call. Knows no protocol: rows and wordings are handed to it.
  */
 import type { Log } from '../base/log.ts'
-import { Refusal } from '../domain/errors.ts'
-import { isFault, type Problem, problemOf, WireRefusal, type Wording } from '../protocol/errors.ts'
-import type { Call, MethodTable, Row, StreamItem } from '../protocol/method.ts'
+import { WireRefusal, type Wording } from '../protocol/errors.ts'
+import type { Call, MethodTable, Row } from '../protocol/method.ts'
 import { readParams } from '../protocol/params.ts'
+import { type Answer, type Answered, framesOf } from './answer.ts'
 import {
   errorBody,
   parseJson,
@@ -17,30 +17,14 @@ import {
   resultBody,
 } from './envelope.ts'
 import { createLibrary, runUnary } from './library.ts'
-
-/** One answered call, for metrics. `method` is a known name or `unknown`; `code` 0 is success. */
-export interface Answered {
-  method: string
-  code: number
-  seconds: number
-}
-
-/** What HTTP is to send. `retryAfterSeconds` belongs into a header. */
-export type RpcAnswer =
-  | { kind: 'json'; status: number; body: unknown; retryAfterSeconds?: number }
-  | { kind: 'nothing' }
-  | { kind: 'stream'; frames: AsyncIterable<StreamFrame>; onError: (error: unknown) => StreamFrame }
-
-/** One whole JSON-RPC response of a stream. */
-export interface StreamFrame {
-  id?: string
-  data: unknown
-}
+import { createReport, sparingAborts } from './report.ts'
 
 /** Which rows serve a request, and how they word their errors. */
 interface Served<C extends Call> {
   table: MethodTable<C>
   wording: Wording
+  /** What to say of a method that the table lacks, where there is more to say. */
+  explain?(method: string): string | undefined
 }
 
 export interface RpcParts<C extends Call> {
@@ -65,32 +49,13 @@ export interface RpcCall<C extends Call> {
 
 const MAX_BATCH = 100
 
-const rowOf = <C extends Call>(table: MethodTable<C>, method: string): Row<C> => {
+const rowOf = <C extends Call>({ table, explain }: Served<C>, method: string): Row<C> => {
   const row = Object.hasOwn(table, method) ? table[method] : undefined
-  if (!row) throw new WireRefusal('method')
+  if (!row) throw new WireRefusal('method', explain?.(method))
   return row
 }
 
-/** Answered, where anybody still reads, when a call's signal ended its wait. Not worth a log line. */
-const ABANDONED = new Refusal('unavailable')
-
-/** A wait that ended because nobody waits for it is no fault of the method. */
-const sparingAborts = (error: unknown, signal: AbortSignal | undefined): unknown =>
-  signal?.aborted &&
-  (error === signal.reason || (error instanceof Error && error.name === 'AbortError'))
-    ? ABANDONED
-    : error
-
 const codeOf = (body: unknown): number => (body as { error?: { code: number } }).error?.code ?? 0
-
-async function* responses(
-  id: RpcId,
-  items: AsyncIterable<StreamItem>,
-): AsyncGenerator<StreamFrame> {
-  for await (const item of items) {
-    yield { ...(item.id !== undefined && { id: item.id }), data: resultBody(id, item.result) }
-  }
-}
 
 /**
  * The dispatcher of one surface. `answer` never rejects: what a call threw is in its answer and,
@@ -100,22 +65,14 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
   const { log, onCall, batches } = parts
   const libraries = new Map(parts.tables.map((served) => [served, createLibrary(served.table)]))
 
-  const report = (error: unknown, requestId: string, method: string): Problem => {
-    const problem = problemOf(error, requestId)
-    const fields = { request: requestId, method }
-    if (error === ABANDONED) return problem
-    if (problem.kind === 'fault') log.error({ ...fields, err: error }, 'a call failed')
-    else if (isFault(problem)) log.warn({ ...fields, err: error }, 'a call could not be served')
-    else log.debug({ ...fields, refusal: problem.kind }, 'a call was refused')
-    return problem
-  }
+  const report = createReport(log)
 
   const refused = (
     error: unknown,
     id: RpcId,
     requestId: string,
     { wording = parts.wording, method = 'unknown' } = {},
-  ): RpcAnswer => {
+  ): Answer => {
     const { error: body, ...rest } = wording(report(error, requestId, method))
     return { kind: 'json', ...rest, body: errorBody(id, body) }
   }
@@ -125,12 +82,12 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
     let method = 'unknown'
     let wording = parts.wording
     let signal: AbortSignal | undefined
-    const words = (error: unknown): RpcAnswer =>
+    const words = (error: unknown): Answer =>
       refused(sparingAborts(error, signal), id, call.requestId, { wording, method })
-    const run = async (): Promise<RpcAnswer> => {
+    const run = async (): Promise<Answer> => {
       const served = call.serve()
       wording = served.wording
-      const row = rowOf(served.table, request.method)
+      const row = rowOf(served, request.method)
       method = request.method
       const ctx = await call.enter()
       signal = ctx.signal
@@ -141,7 +98,8 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
         return { kind: 'json', status: 200, body: resultBody(id, result) }
       }
       if (!alone) throw new WireRefusal('envelope', 'A stream cannot be part of a batch')
-      const frames = responses(id, await row.call(ctx, params))
+      const items = await row.call(ctx, params)
+      const frames = framesOf(items, (result) => resultBody(id, result))
       return { kind: 'stream', frames, onError: (error) => ({ data: bodyOf(words(error)) }) }
     }
     const started = performance.now()
@@ -151,13 +109,13 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
     return answer
   }
 
-  const malformed = (error: unknown, id: RpcId, requestId: string): RpcAnswer => {
+  const malformed = (error: unknown, id: RpcId, requestId: string): Answer => {
     const answer = refused(error, id, requestId)
     onCall?.({ method: 'unknown', code: codeOf(bodyOf(answer)), seconds: 0 })
     return answer
   }
 
-  const single = async (value: unknown, call: RpcCall<C>, alone: boolean): Promise<RpcAnswer> => {
+  const single = async (value: unknown, call: RpcCall<C>, alone: boolean): Promise<Answer> => {
     const envelope = readEnvelope(value)
     if ('refusal' in envelope) return malformed(envelope.refusal, envelope.id, call.requestId)
     const { request } = envelope
@@ -171,7 +129,7 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
   }
 
   /** One after the other: what a holder sends in one batch happens in that order. */
-  const batch = async (values: unknown[], call: RpcCall<C>): Promise<RpcAnswer> => {
+  const batch = async (values: unknown[], call: RpcCall<C>): Promise<Answer> => {
     const refusal = batchRefusal(values, batches)
     if (refusal) return malformed(refusal, null, call.requestId)
     const bodies: unknown[] = []
@@ -183,7 +141,7 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
   }
 
   return {
-    async answer(call: RpcCall<C>): Promise<RpcAnswer> {
+    async answer(call: RpcCall<C>): Promise<Answer> {
       let value: unknown
       try {
         value = parseJson(call.text)
@@ -193,13 +151,13 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
       return Array.isArray(value) ? batch(value, call) : single(value, call, true)
     },
     /** The answer to a request that HTTP itself refuses (no token, too large, …). */
-    refuse: (error: unknown, requestId: string): RpcAnswer => malformed(error, null, requestId),
+    refuse: (error: unknown, requestId: string): Answer => malformed(error, null, requestId),
   }
 }
 
 export type Rpc<C extends Call> = ReturnType<typeof createRpc<C>>
 
-const bodyOf = (answer: RpcAnswer): unknown => (answer.kind === 'json' ? answer.body : null)
+const bodyOf = (answer: Answer): unknown => (answer.kind === 'json' ? answer.body : null)
 
 const batchRefusal = (values: unknown[], batches: boolean): WireRefusal | null => {
   if (!batches) return new WireRefusal('envelope', 'Batches are not supported')

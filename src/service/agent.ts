@@ -52,9 +52,9 @@ const HEARTBEAT_TRIES = 3
 
 export const createAgentService = (parts: AgentParts): AgentService => {
   const { database, directory, line, wake, family, metrics, pollMs } = parts
-  const holder = createHolder({ database, directory, metrics })
+  const holder = createHolder({ database, metrics })
 
-  const { move, count, giveRoom } = holder
+  const { move, count } = holder
   const claim = createClaim({ database, directory, holder, line, metrics })
 
   const agentMessage = (message: Message, id: string): Message => ({ ...message, taskId: id })
@@ -196,7 +196,6 @@ export const createAgentService = (parts: AgentParts): AgentService => {
         message: askedFor(agentMessage(message, held.id), schema),
         detail: { text: excerpt(message) },
       })
-      await giveRoom(todo.queue)
       return { todo, deadline: await deadlineOf(directory, todo, endpointWith(caller, 'work')) }
     },
     acknowledge: async ({ through, ...held }, caller) =>
@@ -228,7 +227,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
       }
       try {
         const moved = await (artifacts?.length ? database.transaction(finish) : finish(database))
-        await count(moved, 'completed')
+        count(moved, 'completed')
         return moved.todo
       } catch (error) {
         throw await unreadRefusal(error, held.id)
@@ -249,7 +248,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
         summary: bounded(summary ?? failure.message, SUMMARY),
         cause: failure.code,
       })
-      await count(moved, 'failed')
+      count(moved, 'failed')
       return moved.todo
     },
     release: async ({ summary, inSeconds, ...held }, caller) => {
@@ -257,7 +256,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
         ...(summary !== undefined && { summary: bounded(summary, SUMMARY) }),
         ...(inSeconds !== undefined && { dueSeconds: inSeconds }),
       })
-      await count(moved, 'released')
+      count(moved, 'released')
       return moved.todo
     },
     reject: async ({ message, ...held }, caller) => {
@@ -267,7 +266,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
           detail: { text: excerpt(message) },
         }),
       })
-      await count(moved, 'rejected')
+      count(moved, 'rejected')
       return moved.todo
     },
     fork: async ({ children, ...held }, caller) => {
@@ -291,7 +290,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
       await family.check(held.id, children)
       try {
         const moved = await move('join', held, caller, { children, joinUntil: until })
-        await count(moved, 'released')
+        count(moved, 'released')
         // A child may have ended a moment ago, when nobody waited for it yet.
         await family.look(held.id)
         return moved.todo

@@ -116,7 +116,15 @@ export const createAnswerLinks = (parts: AnswerLinksParts): AnswerLinks => {
       }
       let taken = false
       try {
-        const { receipt } = await deliver(link.todo_id, message, EVERYTHING, null, link.question)
+        const { receipt } = await deliver(
+          link.todo_id,
+          message,
+          EVERYTHING,
+          null,
+          null,
+          undefined,
+          link.question,
+        )
         taken = receipt.outcome !== 'repeated'
       } catch (error) {
         // Answered, taken back or ended in this very moment: the question says which.

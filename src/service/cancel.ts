@@ -2,12 +2,18 @@
 import type { Metrics } from '../base/metrics.ts'
 import { Refusal } from '../domain/errors.ts'
 import { OPEN_STATES } from '../domain/lifecycle.ts'
-import { EVERYTHING, type Scope } from '../domain/scope.ts'
+import type { Scope } from '../domain/scope.ts'
 import type { TodoView } from '../domain/todo.ts'
 import type { Database } from '../store/database.ts'
-import { readLiveChildren } from '../store/families.ts'
-import { transitionOne } from '../store/transition.ts'
+import {
+  type Moved,
+  readDue,
+  transitionDue,
+  transitionOne,
+  tryTransition,
+} from '../store/transition.ts'
 import { readView } from '../store/views.ts'
+import { sweepEach } from './each.ts'
 
 /** Ends a todo that has not ended; one canceled before is returned as it is. */
 export const cancelTodo = async (
@@ -20,12 +26,7 @@ export const cancelTodo = async (
   if (!before) throw new Refusal('not_found')
   if (before.todo.state === 'canceled') return before
   try {
-    const { todo, from } = await transitionOne(database, 'cancel', id, {}, scope)
-    metrics.todosFinished.inc({ queue: todo.queue, state: todo.state })
-    if (OPEN_STATES.includes(from)) {
-      metrics.attemptsEnded.inc({ queue: todo.queue, outcome: 'canceled' })
-    }
-    await cancelBelow(database, metrics, id)
+    count(metrics, await transitionOne(database, 'cancel', id, {}, scope))
   } catch (error) {
     if (!(error instanceof Refusal && error.kind === 'wrong_state')) throw error
     const now = await readView(database, id, scope)
@@ -35,22 +36,68 @@ export const cancelTodo = async (
       ...(error.detail.state && { state: error.detail.state }),
     })
   }
+  await cancelBelow(database, metrics, [id])
   const after = await readView(database, id, scope)
   if (!after) throw new Refusal('not_found')
   return after
 }
 
-const PAGE = 200
-
-/** Live children go with their parent. One that ends meanwhile is left as it ended. */
-const cancelBelow = async (database: Database, metrics: Metrics, id: string): Promise<void> => {
-  for (let full = true; full; ) {
-    const children = await readLiveChildren(database, id, PAGE)
-    for (const child of children) {
-      await cancelTodo(database, metrics, child.id, EVERYTHING).catch((error: unknown) => {
-        if (!(error instanceof Refusal) || error.kind === 'unavailable') throw error
-      })
-    }
-    full = children.length === PAGE
+const count = (metrics: Metrics, { todo, from }: Moved): void => {
+  metrics.todosFinished.inc({ queue: todo.queue, state: todo.state })
+  if (OPEN_STATES.includes(from)) {
+    metrics.attemptsEnded.inc({ queue: todo.queue, outcome: 'canceled' })
   }
+}
+
+const BATCH = 200
+
+/**
+ * Cancels all that lives below these canceled todos, a batch of children at a time and then what is
+ * below that batch; how many. One that ends meanwhile is left as it ended, and its children live.
+ * One that cannot be moved keeps no other from it; then the first failure is thrown.
+ */
+export const cancelBelow = async (
+  database: Database,
+  metrics: Metrics,
+  parents: readonly string[],
+): Promise<number> => {
+  const failures: unknown[] = []
+  let ended = 0
+
+  const goOn = async (moved: readonly Moved[]): Promise<void> => {
+    if (moved.length === 0) return
+    for (const one of moved) count(metrics, one)
+    ended += moved.length
+    await below(moved.map(({ todo }) => todo.id))
+  }
+
+  const inBatches = async (above: readonly string[]): Promise<void> => {
+    for (let full = true; full; ) {
+      const moved = await transitionDue(database, 'cancel', { limit: BATCH }, { parents: above })
+      await goOn(moved)
+      full = moved.length === BATCH
+    }
+  }
+
+  const cancelOne = async (id: string): Promise<boolean> => {
+    const moved = await tryTransition(database, 'cancel', id, {})
+    await goOn(moved ? [moved] : [])
+    return moved !== null
+  }
+
+  const below = async (above: readonly string[]): Promise<void> => {
+    await inBatches(above).catch((error: unknown) => {
+      if (error instanceof Refusal && error.kind === 'unavailable') throw error
+    })
+    // Waited for: those that somebody was just writing to. One by one: a batch that failed.
+    await sweepEach(
+      (due) => readDue(database, 'cancel', due, { parents: above }),
+      cancelOne,
+      (_, error) => failures.push(error),
+    )
+  }
+
+  await below(parents)
+  if (failures.length > 0) throw failures[0]
+  return ended
 }

@@ -8,7 +8,7 @@ import { type Caller, type Endpoint, endpointWith } from '../domain/scope.ts'
 import type { Change } from '../store/change.ts'
 import { readClaimed, type Taken } from '../store/claim.ts'
 import type { Database } from '../store/database.ts'
-import { lockAndCount } from '../store/room.ts'
+import { roomInQueue, roomOfEndpoint } from '../store/room.ts'
 import type { AgentService, Claim, ClaimedTodo } from './contract.ts'
 import type { Directory } from './directory.ts'
 import { bounded } from './excerpt.ts'
@@ -46,13 +46,24 @@ export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
       leaseSeconds: wanted.leaseSeconds ?? endpoint.defaultLeaseSeconds,
       claimant: bounded(wanted.claimant ?? endpoint.name, 120),
     }
-    const place = line.join(queues)
+    const known = await directory.queues()
+    const place = line.join({
+      queues,
+      limited: queues.filter((queue) => known.get(queue)?.policy.concurrency !== undefined),
+      endpoint: endpoint.concurrency === null ? null : endpoint.id,
+    })
     metrics.waitingClaims.set(line.waiting())
     try {
       const deadline = performance.now() + wanted.waitMs
       while (!signal.aborted) {
-        const taken = await claimWithinLimits(rotated(queues), wanted.limit, endpoint, change)
+        const { taken, full } = await claimWithinLimits(
+          rotated(queues),
+          wanted.limit,
+          endpoint,
+          change,
+        )
         if (taken.length > 0) return await handOver(taken, caller, signal)
+        if (full) place.pass()
         const left = deadline - performance.now()
         if (left <= 0) break
         await place.called(left, signal)
@@ -67,38 +78,36 @@ export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
   /**
    * The claim; where a queue or the endpoint has a limit, queue by queue in a transaction that
    * counts before it claims. A todo resumed after its answer is not held back, and may exceed it.
+   * `full`: the endpoint may claim no more, whatever there is.
    */
   const claimWithinLimits = async (
     queues: readonly string[],
     limit: number,
     endpoint: Endpoint,
     change: Change,
-  ): Promise<Taken[]> => {
+  ): Promise<{ taken: Taken[]; full: boolean }> => {
     const known = await directory.queues()
-    const capOf = (queue: string): number =>
-      known.get(queue)?.policy.concurrency ?? Number.POSITIVE_INFINITY
-    const own = endpoint.concurrency ?? Number.POSITIVE_INFINITY
-    if (
-      own === Number.POSITIVE_INFINITY &&
-      !queues.some((queue) => Number.isFinite(capOf(queue)))
-    ) {
-      return readClaimed(database, queues, limit, change)
+    const limitOf = (queue: string): number | undefined => known.get(queue)?.policy.concurrency
+    if (endpoint.concurrency === null && queues.every((queue) => limitOf(queue) === undefined)) {
+      return { taken: await readClaimed(database, queues, limit, change), full: false }
     }
     const taken: Taken[] = []
     for (const queue of queues) {
       const wanted = limit - taken.length
       if (wanted <= 0) break
       const more = await database.transaction(async (session) => {
-        const inQueue = Number.isFinite(capOf(queue)) ? await lockAndCount(session, { queue }) : 0
-        const held = Number.isFinite(own)
-          ? await lockAndCount(session, { endpoint: endpoint.id })
-          : 0
-        const room = Math.min(wanted, capOf(queue) - inQueue, own - held)
+        const most = limitOf(queue)
+        const inQueue = most === undefined ? wanted : await roomInQueue(session, queue, most)
+        const own =
+          endpoint.concurrency === null ? wanted : await roomOfEndpoint(session, endpoint.id)
+        if (own <= 0) return null
+        const room = Math.min(wanted, inQueue, own)
         return room > 0 ? readClaimed(session, [queue], room, change) : []
       })
+      if (more === null) return { taken, full: true }
       taken.push(...more)
     }
-    return taken
+    return { taken, full: false }
   }
 
   /** Queues are probed in turn; starting anywhere keeps the first from starving the last. */
@@ -125,7 +134,7 @@ export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
     for (const { view } of taken) {
       const held = { id: view.todo.id, fence: view.todo.fence }
       const change = { summary: 'nobody was left to hand it to' }
-      await holder.count(await holder.move('release', held, caller, change), 'released')
+      holder.count(await holder.move('release', held, caller, change), 'released')
     }
     return []
   }

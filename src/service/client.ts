@@ -12,13 +12,17 @@ import { cancelTodo } from './cancel.ts'
 import type { ClientService } from './contract.ts'
 import type { Deliver } from './deliver.ts'
 import type { Directory } from './directory.ts'
+import type { Keys } from './idempotency.ts'
 import type { Intake } from './intake.ts'
+import type { Push } from './push.ts'
 
 export interface ClientParts {
   database: Database
   directory: Directory
   deliver: Deliver
   intake: Intake
+  keys: Keys
+  push: Pick<Push, 'vet'>
   metrics: Metrics
 }
 
@@ -30,7 +34,7 @@ const scopeFor = (caller: Caller, queue: string): Scope => {
 }
 
 export const createClientService = (parts: ClientParts): ClientService => {
-  const { database, directory, deliver, intake, metrics } = parts
+  const { database, directory, deliver, intake, keys, push, metrics } = parts
   return {
     send: async (send, caller) => {
       if (caller.kind === 'operator') throw new Refusal('forbidden')
@@ -40,11 +44,14 @@ export const createClientService = (parts: ClientParts): ClientService => {
         if (!may(caller, 'send', queue) && !may(caller, 'answer', queue)) {
           throw new Refusal('forbidden')
         }
-        return deliver(message.taskId, message, scopeFor(caller, queue), clientId)
+        const scope = scopeFor(caller, queue)
+        const key = await keys.of(send, null, clientId)
+        const config = send.push && push.vet(send.push, caller)
+        return deliver(message.taskId, message, scope, clientId, key, config)
       }
       const found = await directory.queue(queue)
       if (!found || !may(caller, 'send', queue)) throw new Refusal('forbidden')
-      return intake.take(send, found, caller.endpoint)
+      return intake.take(send, found, caller.endpoint, send.push && push.vet(send.push, caller))
     },
     get: async (id, scope, options) => {
       const view = await readView(database, id, scope, options?.artifacts ?? true)

@@ -4,7 +4,8 @@
  */
 import type { InterruptState, Phase, State } from '../domain/lifecycle.ts'
 import type { BusyPolicy, QueuePolicy, Timeouts } from '../domain/policy.ts'
-import type { Queue, QueueCard } from '../domain/queue.ts'
+import type { Delivery, DeliveryState, NewPushConfig, PushConfig } from '../domain/push.ts'
+import type { AgentExtension, Queue, QueueCard } from '../domain/queue.ts'
 import type { Caller, Endpoint, EndpointVerb, Scope } from '../domain/scope.ts'
 import type {
   Artifact,
@@ -27,12 +28,20 @@ import type {
 } from '../domain/todo.ts'
 import type { Why } from '../domain/why.ts'
 
-export type { Queue, QueueCard }
+export type { AgentExtension, Queue, QueueCard }
 
 /* ---------------------------------------------------------------- clients */
 
+/** The member of a send's metadata that names it, where no header can: no part of what it says. */
+export const IDEMPOTENCY_MEMBER = 'urn:switchboard:idempotency-key'
+
+/** The one that says how long its call waits: about the answer, as the configuration is. */
+export const WAIT_MEMBER = 'urn:switchboard:wait'
+
 export interface Send {
   queue: string
+  /** Of the todo to be made, by the server's own choice; else it draws one. */
+  id?: string
   /** As it came; ids of the server's making are filled in. */
   message: Message
   metadata?: JsonObject
@@ -44,26 +53,81 @@ export interface Send {
   busy?: BusyPolicy
   /** What the task may do, among what its sender may. */
   effects?: string[]
+  /** The sender's name for this send: under it, the same send again makes nothing new. */
+  idempotencyKey?: string
+  /** A webhook for the task, kept with it or not at all. */
+  push?: NewPushConfig
 }
 
 export interface Sent {
   view: TodoView
   /** Wait for a settled state written after this event; 0 if the todo was settled at once. */
   after: number
-  /** What became of a message to a live todo; absent for a new one. */
+  /** What became of a message to a live todo, or of a repeated send; absent for a new todo. */
   receipt?: Receipt
+  /** Of the webhook that came with the message, if one was kept: shown this once. */
+  pushSecret?: string
 }
 
 export interface ClientService {
   /**
    * Makes a todo, or hands a message to the live todo it names: an answer to its question, else
-   * into its inbox. Refuses: forbidden, not_found, finished, invalid (context mismatch).
+   * into its inbox. Refuses: forbidden, not_found, finished, invalid (context mismatch), duplicate
+   * (there is a todo with the chosen id), idempotency_conflict (the key was used for another send).
    */
   send(send: Send, caller: Caller): Promise<Sent>
   get(id: string, scope: Scope, options?: { artifacts?: boolean }): Promise<TodoView>
   list(filter: TodoFilter, scope: Scope): Promise<TodoPage>
   /** A todo canceled before is returned as it is. Refuses: not_found, not_cancelable. */
   cancel(id: string, scope: Scope): Promise<TodoView>
+}
+
+/* ----------------------------------------------------------------- webhooks */
+
+interface PushPage {
+  configs: PushConfig[]
+  nextPageToken: string
+}
+
+interface DeliveryPage {
+  deliveries: Delivery[]
+  nextPageToken: string
+}
+
+export interface PushService {
+  /**
+   * Makes a config, or replaces the one with its id. A finished todo takes one, and never tells it.
+   * Refuses: not_found, invalid.
+   */
+  create(
+    todoId: string,
+    config: NewPushConfig,
+    scope: Scope,
+    caller: Caller,
+  ): Promise<{ config: PushConfig; secret: string }>
+  /** Refuses: not_found, for the config as for the todo. */
+  get(todoId: string, id: string, scope: Scope): Promise<PushConfig>
+  list(
+    todoId: string,
+    page: { pageSize?: number; pageToken?: string },
+    scope: Scope,
+  ): Promise<PushPage>
+  /** One that is not there is as good as deleted. Refuses: not_found, for the todo. */
+  delete(todoId: string, id: string, scope: Scope): Promise<void>
+
+  /** For operators: another secret; the one before signs, too, until the moment that is told. */
+  rotateSecret(
+    todoId: string,
+    id: string,
+    overlapSeconds?: number,
+  ): Promise<{ secret: string; previousUntil: Date }>
+  /** The delivery log, newest first, within what the caller may watch. */
+  deliveries(
+    filter: { todoId?: string; state?: DeliveryState; pageSize: number; pageToken?: string },
+    caller: Caller,
+  ): Promise<DeliveryPage>
+  /** Owes a dead delivery again. Refuses: not_found, wrong_state. */
+  retry(id: string): Promise<Delivery>
 }
 
 /* ----------------------------------------------------------------- agents */
@@ -191,11 +255,16 @@ interface Vend {
   concurrency?: number
 }
 
+/** Null is no limit any more. */
+interface Limits {
+  concurrency?: number | null
+}
+
 export interface OperatorService {
   putQueue(put: {
     name: string
     card?: Partial<QueueCard>
-    policy?: Partial<QueuePolicy>
+    policy?: Partial<Omit<QueuePolicy, 'concurrency'>> & Limits
   }): Promise<Queue>
   listQueues(): Promise<Queue[]>
   removeQueue(name: string): Promise<void>
@@ -203,7 +272,10 @@ export interface OperatorService {
   listEndpoints(): Promise<Endpoint[]>
   revoke(id: string, cancelTasks: boolean): Promise<Endpoint>
   rotate(id: string): Promise<{ endpoint: Endpoint; token: string }>
-  updateEndpoint(id: string, change: Partial<Omit<Vend, 'expiresInSeconds'>>): Promise<Endpoint>
+  updateEndpoint(
+    id: string,
+    change: Partial<Omit<Vend, 'expiresInSeconds' | 'concurrency'>> & Limits,
+  ): Promise<Endpoint>
   /** Every known key with its value, or null where unset. */
   getSettings(): Promise<Record<string, string | null>>
   setSetting(key: string, value: string): Promise<void>

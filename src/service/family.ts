@@ -7,15 +7,19 @@ import { randomUUID } from 'node:crypto'
 import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
-import { EVERYTHING } from '../domain/scope.ts'
 import type { Todo } from '../domain/todo.ts'
 import type { Database, Session } from '../store/database.ts'
-import { readLiveChildren, readOrphans, readStalledJoins, readStranger } from '../store/families.ts'
-import { addTodo } from '../store/todos.ts'
+import {
+  countLiveChildren,
+  readCutShort,
+  readStalledJoins,
+  readStranger,
+} from '../store/families.ts'
+import { addTodo, type NewTodo } from '../store/todos.ts'
 import { tryTransition } from '../store/transition.ts'
 import type { Wake } from '../store/wake.ts'
 import { DEPTH_AT_MOST, LIVE_CHILDREN_AT_MOST, shrink } from './budget.ts'
-import { cancelTodo } from './cancel.ts'
+import { cancelBelow } from './cancel.ts'
 import type { NewChild } from './contract.ts'
 import type { Directory } from './directory.ts'
 import { sweepEach } from './each.ts'
@@ -29,11 +33,16 @@ export interface Family {
     children: readonly NewChild[],
     clientId: string | null,
   ): Promise<{ id: string; queue: string }[]>
+  /**
+   * The retry of a child that is dead: a child again, where its parent lives. Refuses: limit,
+   * not_found (its queue).
+   */
+  retry(dead: Todo, todo: Omit<NewTodo, 'parent'>): Promise<Todo>
   /** Refuses ids that are not this todo's children. */
   check(parentId: string, children: readonly string[]): Promise<void>
   /** Wakes the parent if its join holds. */
   look(parentId: string): Promise<void>
-  /** Tells parents that were not told, and cancels orphans; how many. */
+  /** Tells parents that were not told, and goes on with cascades cut short; how many todos. */
   sweep(): Promise<number>
   start(): void
   stop(): void
@@ -50,6 +59,13 @@ export interface FamilyParts {
 export const createFamily = (parts: FamilyParts): Family => {
   const { database, directory, wake, metrics, log } = parts
   let off: () => void = () => {}
+
+  /** The parent is locked: nobody else gives it children meanwhile. */
+  const requireRoom = async (session: Session, parentId: string, more: number): Promise<void> => {
+    if ((await countLiveChildren(session, parentId)) + more > LIVE_CHILDREN_AT_MOST) {
+      throw new Refusal('limit', { limit: LIVE_CHILDREN_AT_MOST })
+    }
+  }
 
   const addOne = async (
     session: Session,
@@ -80,17 +96,6 @@ export const createFamily = (parts: FamilyParts): Family => {
     return added
   }
 
-  /** One that ends meanwhile is left as it ended. */
-  const cancelOrphan = async (id: string): Promise<boolean> => {
-    try {
-      await cancelTodo(database, metrics, id, EVERYTHING)
-      return true
-    } catch (error) {
-      if (!(error instanceof Refusal) || error.kind === 'unavailable') throw error
-      return false
-    }
-  }
-
   const notMoved = (todo: string, error: unknown): void =>
     log.warn({ todo, err: error }, 'a todo of a family could not be moved')
 
@@ -101,13 +106,27 @@ export const createFamily = (parts: FamilyParts): Family => {
   return {
     add: async (session, parent, children, clientId) => {
       if (parent.depth >= DEPTH_AT_MOST) throw new Refusal('limit', { limit: DEPTH_AT_MOST })
-      const live = await readLiveChildren(session, parent.id, LIVE_CHILDREN_AT_MOST)
-      if (live.length + children.length > LIVE_CHILDREN_AT_MOST) {
-        throw new Refusal('limit', { limit: LIVE_CHILDREN_AT_MOST })
-      }
+      await requireRoom(session, parent.id, children.length)
       const added: Todo[] = []
       for (const child of children) added.push(await addOne(session, parent, child, clientId))
       return added.map(({ id, queue }) => ({ id, queue }))
+    },
+    retry: async (dead, todo) => {
+      const added = await database.transaction(async (session) => {
+        const { id: of, parentId, depth } = dead
+        const change = { retry: { of, by: todo.id } }
+        const adopted = parentId && (await tryTransition(session, 'adopt', parentId, change))
+        const parent = adopted ? adopted.todo : null
+        if (parent) await requireRoom(session, parent.id, 1)
+        const made = await addTodo(session, {
+          ...todo,
+          parent: { id: parent?.id ?? null, depth, closeAt: parent?.closeAt ?? null },
+        })
+        if (!made) throw new Refusal('not_found', {}, `there is no queue ${todo.queue} any more`)
+        return made
+      })
+      metrics.todosSent.inc({ queue: added.queue })
+      return added
     },
     check: async (parentId, children) => {
       const stranger = await readStranger(database, parentId, children)
@@ -116,7 +135,13 @@ export const createFamily = (parts: FamilyParts): Family => {
     },
     look,
     sweep: async () => {
-      const orphans = await sweepEach((due) => readOrphans(database, due), cancelOrphan, notMoved)
+      let orphans = 0
+      const cascade = async (id: string): Promise<boolean> => {
+        const ended = await cancelBelow(database, metrics, [id])
+        orphans += ended
+        return ended > 0
+      }
+      await sweepEach((due) => readCutShort(database, due), cascade, notMoved)
       const wake = async (id: string) => (await tryTransition(database, 'joined', id, {})) !== null
       return orphans + (await sweepEach((due) => readStalledJoins(database, due), wake, notMoved))
     },

@@ -2,6 +2,7 @@
 import type { Metrics } from '../base/metrics.ts'
 import { INTERRUPT_STATES, phaseOf, STATE_NAMES, type State } from '../domain/lifecycle.ts'
 import type { Database } from '../store/database.ts'
+import { readDeliveryGauges } from '../store/delivery-log.ts'
 import { readGauges, readQueues } from '../store/queues.ts'
 import type { Line } from './line.ts'
 
@@ -26,7 +27,14 @@ export const createGauges = ({ database, line, metrics, workers }: GaugesParts) 
     metrics.poolWaiting.set(waiting)
     metrics.waitingClaims.set(line.waiting())
     for (const { name, up } of workers()) metrics.workerUp.set({ worker: name }, up ? 1 : 0)
-    const [queues, counts] = await Promise.all([readQueues(database), readGauges(database)])
+    const [queues, counts, deliveries] = await Promise.all([
+      readQueues(database),
+      readGauges(database),
+      readDeliveryGauges(database),
+    ])
+    metrics.pushDeliveries.set({ state: 'pending' }, deliveries?.pending ?? 0)
+    metrics.pushDeliveries.set({ state: 'dead' }, deliveries?.dead ?? 0)
+    metrics.pushOldestPendingSeconds.set(Math.max(0, deliveries?.oldest_seconds ?? 0))
     metrics.queueTodos.reset()
     metrics.queueOldestPendingSeconds.reset()
     metrics.queueOldestIdleSeconds.reset()

@@ -9,42 +9,29 @@ import type { Change } from '../store/change.ts'
 import type { Database, Session } from '../store/database.ts'
 import { type Moved, transitionOne } from '../store/transition.ts'
 import type { Held } from './contract.ts'
-import type { Directory } from './directory.ts'
 
 export interface HolderParts {
   database: Database
-  directory: Directory
   metrics: Metrics
 }
 
 export interface Holder {
   move(verb: Verb, held: Held, caller: Caller, change?: Change, session?: Session): Promise<Moved>
-  /** Counts an attempt that ended so, and lets somebody else have its place. */
-  count(moved: Moved, outcome: string): Promise<void>
-  /** Where a limit held todos back, somebody who waits may have the place. */
-  giveRoom(queue: string): Promise<void>
+  /** Counts an attempt that ended so. */
+  count(moved: Moved, outcome: string): void
 }
 
 /** Every todo in the queues of this agent. */
 export const scopeOf = (endpoint: Endpoint): Scope => ({ kind: 'queues', queues: endpoint.queues })
 
-export const createHolder = ({ database, directory, metrics }: HolderParts): Holder => {
-  const giveRoom = async (queue: string): Promise<void> => {
-    const { concurrency } = (await directory.queue(queue))?.policy ?? {}
-    if (concurrency !== undefined) database.ring([{ topic: `queue:${queue}`, count: 1 }])
-  }
-
-  return {
-    giveRoom,
-    move: (verb, { id, fence }, caller, change = {}, session = database) => {
-      const endpoint = endpointWith(caller, 'work')
-      const whole = { ...change, endpoint: endpoint.id, fence }
-      return transitionOne(session, verb, id, whole, scopeOf(endpoint))
-    },
-    count: async ({ todo }, outcome) => {
-      metrics.attemptsEnded.inc({ queue: todo.queue, outcome })
-      if (todo.finishedAt) metrics.todosFinished.inc({ queue: todo.queue, state: todo.state })
-      await giveRoom(todo.queue)
-    },
-  }
-}
+export const createHolder = ({ database, metrics }: HolderParts): Holder => ({
+  move: (verb, { id, fence }, caller, change = {}, session = database) => {
+    const endpoint = endpointWith(caller, 'work')
+    const whole = { ...change, endpoint: endpoint.id, fence }
+    return transitionOne(session, verb, id, whole, scopeOf(endpoint))
+  },
+  count: ({ todo }, outcome) => {
+    metrics.attemptsEnded.inc({ queue: todo.queue, outcome })
+    if (todo.finishedAt) metrics.todosFinished.inc({ queue: todo.queue, state: todo.state })
+  },
+})

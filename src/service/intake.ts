@@ -13,13 +13,17 @@ import type { Queue } from '../domain/queue.ts'
 import { type Endpoint, EVERYTHING } from '../domain/scope.ts'
 import type { Todo } from '../domain/todo.ts'
 import type { Database } from '../store/database.ts'
-import { addTodo, type NewTodo } from '../store/todos.ts'
+import { readKey, type SendKey } from '../store/idempotency.ts'
+import type { KeptPushConfig } from '../store/push-configs.ts'
+import { addTodo, addTodoOnce, addTodos, isPlain, type NewTodo } from '../store/todos.ts'
 import { readConversation, readView } from '../store/views.ts'
 import { shrink } from './budget.ts'
 import { cancelTodo } from './cancel.ts'
 import type { Send, Sent } from './contract.ts'
 import type { Deliver } from './deliver.ts'
 import { excerpt } from './excerpt.ts'
+import { createGather } from './gather.ts'
+import { type Keys, replayed } from './idempotency.ts'
 import { type Lines, lineOf } from './lines.ts'
 import type { Rate } from './rate.ts'
 
@@ -28,26 +32,52 @@ export interface IntakeParts {
   deliver: Deliver
   lines: Lines
   rate: Rate
+  keys: Keys
   metrics: Metrics
 }
 
 export interface Intake {
-  /** A todo, or the message handed to the author's live one. */
-  take(send: Send, queue: Queue, client: Endpoint | null): Promise<Sent>
+  /** A todo, or the message handed to the author's live one; what it was before, if repeated. */
+  take(send: Send, queue: Queue, client: Endpoint | null, push?: KeptPushConfig): Promise<Sent>
   /** A todo as it is; null where its queue is gone. */
   add(todo: Omit<NewTodo, 'line'>, queue: Queue): Promise<Todo | null>
 }
 
-export const createIntake = ({ database, deliver, lines, rate, metrics }: IntakeParts): Intake => {
-  const add: Intake['add'] = async (todo, queue) => {
+export const createIntake = (parts: IntakeParts): Intake => {
+  const { database, deliver, lines, rate, keys, metrics } = parts
+  const gathered = createGather<NewTodo, Todo | null>({
+    one: (todo) => addTodo(database, todo),
+    many: (todos) => addTodos(database, todos),
+  })
+
+  const placed = (todo: Omit<NewTodo, 'line'>, queue: Queue): NewTodo => {
     const line = lineOf(queue, todo.clientId, todo.contextId)
-    const added = await addTodo(database, { ...todo, ...(line && { line }) })
-    if (!added) return null
-    metrics.todosSent.inc({ queue: queue.name })
-    if (added.state === 'rejected') {
-      metrics.todosFinished.inc({ queue: queue.name, state: added.state })
-    } else if (added.line && !added.front) lines.expect(added.line)
+    return { ...todo, ...(line && { line }) }
+  }
+
+  const counted = (added: Todo): Todo => {
+    const { queue, state } = added
+    metrics.todosSent.inc({ queue })
+    if (state === 'rejected') metrics.todosFinished.inc({ queue, state })
+    else if (added.line && !added.front) lines.expect(added.line)
     return added
+  }
+
+  const add: Intake['add'] = async (todo, queue) => {
+    const whole = placed(todo, queue)
+    const added = await (isPlain(whole) ? gathered(whole) : addTodo(database, whole))
+    return added && counted(added)
+  }
+
+  /** As add where the key is free; else what the send was that claimed it. */
+  const addOnce = async (
+    todo: Omit<NewTodo, 'line'>,
+    queue: Queue,
+    key: SendKey,
+  ): Promise<Todo | Sent | null> => {
+    const added = await addTodoOnce(database, placed(todo, queue), key)
+    if (added && 'todoId' in added) return replayed(database, key, added, EVERYTHING)
+    return added && counted(added)
   }
 
   /** Makes room as the sender wishes; true when it wishes to be refused. */
@@ -66,46 +96,46 @@ export const createIntake = ({ database, deliver, lines, rate, metrics }: Intake
 
   return {
     add,
-    take: async (send, queue, client) => {
+    take: async (send, queue, client, push) => {
       const clientId = client?.id ?? null
       const granted = client?.effects ?? null
       if (client) rate.take(client)
       const { message } = send
+      const key = await keys.of(send, queue.policy, clientId)
       const contextId = message.contextId || randomUUID()
       const line = message.contextId ? lineOf(queue, clientId, contextId) : null
       const busy = send.busy ?? 'enqueue'
       const looks = line !== null && (busy !== 'enqueue' || queue.policy.reentry === 'author')
       const live = looks ? await readConversation(database, contextId, line) : []
 
-      if (queue.policy.reentry === 'author') {
+      // Looked up after the live ones: what this send made before is among them only with its key
+      // in place, so that a repeat never cancels, or speaks to, its own first one.
+      const known = key && looks && (await readKey(database, key))
+      if (known) return replayed(database, key, known, EVERYTHING)
+
+      // Who has the id of a new todo already does not mean the one at work.
+      if (queue.policy.reentry === 'author' && send.id === undefined) {
         // Its open question first; else whatever is at work for it.
         const addressed =
           live.find((todo) => phaseOf(todo) === 'interrupted') ?? live.find((todo) => todo.front)
-        if (addressed) return deliver(addressed.id, message, EVERYTHING, clientId)
+        if (addressed) return deliver(addressed.id, message, EVERYTHING, clientId, key, push)
       }
       const effects = shrink(granted, send.effects)
       const rejected = await giveWay(live, busy)
-      const id = randomUUID()
-      const todo = await add(
-        {
-          id,
-          queue: queue.name,
-          contextId,
-          clientId,
-          priority: send.priority ?? 1,
-          maxAttempts: queue.policy.maxAttempts,
-          message: { ...message, taskId: id, contextId },
-          ...(send.metadata && { metadata: send.metadata }),
-          timeouts: { ...queue.policy.timeouts, ...send.timeouts },
-          ...(effects && { effects }),
-          detail: { text: excerpt(message) },
-          ...(rejected && { rejected }),
-        },
-        queue,
-      )
+      const fresh = freshTodo(send, queue, {
+        clientId,
+        contextId,
+        // A conversation that begins with it has nobody else.
+        firstInLine: !message.contextId,
+        ...(effects && { effects }),
+        ...(rejected && { rejected }),
+        ...(push && { push }),
+      })
+      const todo = key ? await addOnce(fresh, queue, key) : await add(fresh, queue)
+      if (todo && 'view' in todo) return todo
       const view = todo && (await newView(todo, message, send))
       if (!view) throw new Refusal('forbidden')
-      return { view, after: rejected ? 0 : todo.seq }
+      return { view, after: rejected ? 0 : todo.seq, ...(push && { pushSecret: push.secret }) }
     },
   }
 
@@ -130,5 +160,24 @@ export const createIntake = ({ database, deliver, lines, rate, metrics }: Intake
       waitsBehind: null,
       direct: false,
     }
+  }
+}
+
+/** The todo that a message without one makes, by its queue's policy and its sender's wishes. */
+const freshTodo = (
+  { id = randomUUID(), message, metadata, priority = 1, timeouts }: Send,
+  { name, policy }: Queue,
+  facts: Pick<NewTodo, 'clientId' | 'contextId' | 'firstInLine' | 'effects' | 'rejected' | 'push'>,
+): Omit<NewTodo, 'line'> => {
+  return {
+    ...facts,
+    id,
+    queue: name,
+    priority,
+    maxAttempts: policy.maxAttempts,
+    message: { ...message, taskId: id, contextId: facts.contextId },
+    ...(metadata && { metadata }),
+    timeouts: { ...policy.timeouts, ...timeouts },
+    detail: { text: excerpt(message) },
   }
 }

@@ -1,7 +1,7 @@
 /**
  * Claim or wait: the one way to wait for claimable todos. Waiting claims stand in a line; a wake
- * calls as many from it as todos became ready, so one todo does not rouse a hundred agents. A poll
- * of the whole process backs the wakes up: one query, however many wait.
+ * calls as many from it as todos became ready, or places within a limit, so one todo does not rouse a
+ * hundred agents. A poll of the whole process backs the wakes up: one query, however many wait.
  */
 import type { Database } from '../store/database.ts'
 import { statement } from '../store/database.ts'
@@ -12,12 +12,23 @@ import type { Wake } from '../store/wake.ts'
 interface Place {
   /** Resolves when called, at the time limit, or when the signal fires. */
   called(ms: number, signal: AbortSignal): Promise<void>
+  /** It may claim no more: the call it heard goes to whoever is behind it and may. */
+  pass(): void
   /** Gives the place up; a call it had already received goes to the next in line. */
   leave(): void
 }
 
+/** What a claim waits for: a todo in one of these queues, and a place within these limits. */
+interface Wanted {
+  queues: readonly string[]
+  /** Queues among them that have a limit. */
+  limited: readonly string[]
+  /** The endpoint, where it has a limit. */
+  endpoint: string | null
+}
+
 export interface Line {
-  join(queues: readonly string[]): Place
+  join(wanted: Wanted): Place
   waiting(): number
   start(): void
   stop(): void
@@ -31,10 +42,27 @@ export interface LineParts {
 
 interface Ticket {
   queues: readonly string[]
+  topics: ReadonlySet<string>
+  endpoint: string | null
   call: (() => void) | null
-  /** The queue whose wake was spent on this ticket. */
+  /** The topic whose wake was spent on this ticket. */
   calledFor: string | null
+  /** The one it heard last. */
+  heard: string | null
 }
+
+const ticketOf = ({ queues, limited, endpoint }: Wanted): Ticket => ({
+  queues,
+  topics: new Set([
+    ...queues.map((name) => `queue:${name}`),
+    ...limited.map((name) => `room:${name}`),
+    ...(endpoint === null ? [] : [`room:${endpoint}`]),
+  ]),
+  endpoint,
+  call: null,
+  calledFor: null,
+  heard: null,
+})
 
 const counts = statement<{ queue: string; count: number }>('line_counts', CLAIMABLE_COUNTS)
 
@@ -42,15 +70,23 @@ export const createLine = ({ database, wake, pollMs }: LineParts): Line => {
   const line = new Set<Ticket>()
   const offs: (() => void)[] = []
 
-  const call = (queue: string, times: number): void => {
+  const call = (topic: string, times: number, among: Iterable<Ticket> = line): void => {
     let left = times
-    for (const ticket of line) {
+    for (const ticket of among) {
       if (left <= 0) return
-      if (ticket.calledFor !== null || !ticket.queues.includes(queue)) continue
-      ticket.calledFor = queue
+      if (ticket.calledFor !== null || !ticket.topics.has(topic)) continue
+      ticket.calledFor = topic
       ticket.call?.()
       left -= 1
     }
+  }
+
+  /** Behind it, and not of an endpoint that may claim no more. */
+  const behind = (full: Ticket): Ticket[] => {
+    const all = [...line]
+    return all
+      .slice(all.indexOf(full) + 1)
+      .filter(({ endpoint }) => endpoint === null || endpoint !== full.endpoint)
   }
 
   const callByCounts = async (): Promise<void> => {
@@ -58,7 +94,7 @@ export const createLine = ({ database, wake, pollMs }: LineParts): Line => {
     if (uncalled.length === 0) return
     const queues = [...new Set(uncalled.flatMap((ticket) => ticket.queues))]
     const found = await database.run(counts, { queues, limit: uncalled.length })
-    for (const { queue, count } of found) call(queue, count)
+    for (const { queue, count } of found) call(`queue:${queue}`, count)
   }
 
   const poll = (): void => {
@@ -66,8 +102,8 @@ export const createLine = ({ database, wake, pollMs }: LineParts): Line => {
   }
 
   return {
-    join: (queues) => {
-      const ticket: Ticket = { queues, call: null, calledFor: null }
+    join: (wanted) => {
+      const ticket = ticketOf(wanted)
       line.add(ticket)
       return {
         called: (ms, signal) =>
@@ -81,6 +117,7 @@ export const createLine = ({ database, wake, pollMs }: LineParts): Line => {
             const timer = setTimeout(done, ms)
             // A call is spent by whoever hears it: it will look for a todo now.
             ticket.call = () => {
+              ticket.heard = ticket.calledFor
               ticket.calledFor = null
               done()
             }
@@ -88,6 +125,10 @@ export const createLine = ({ database, wake, pollMs }: LineParts): Line => {
             else if (signal.aborted) done()
             else signal.addEventListener('abort', done, { once: true })
           }),
+        pass: () => {
+          if (ticket.heard !== null) call(ticket.heard, 1, behind(ticket))
+          ticket.heard = null
+        },
         leave: () => {
           line.delete(ticket)
           if (ticket.calledFor !== null) call(ticket.calledFor, 1)
@@ -98,7 +139,10 @@ export const createLine = ({ database, wake, pollMs }: LineParts): Line => {
     start: () => {
       const timer = setInterval(poll, pollMs)
       timer.unref()
-      offs.push(() => clearInterval(timer), wake.onPrefix('queue:', call), wake.onLost(poll))
+      offs.push(() => clearInterval(timer), wake.onLost(poll))
+      for (const kind of ['queue:', 'room:']) {
+        offs.push(wake.onPrefix(kind, (name, count) => call(`${kind}${name}`, count)))
+      }
     },
     stop: () => {
       for (const off of offs.splice(0)) off()

@@ -2,20 +2,19 @@
  * What an operator may ask: queues, endpoints, settings, and any todo. Endpoints with the verbs
  * `watch` and `answer` may look and answer in their own queues.
  */
-import { randomUUID } from 'node:crypto'
 import type { Metrics } from '../base/metrics.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
 import { phaseOf } from '../domain/lifecycle.ts'
-import { DEFAULT_POLICY, LEASE, type QueuePolicy, type Timeouts } from '../domain/policy.ts'
+import { DEFAULT_POLICY, IDEMPOTENCY_WINDOW, isIdempotencyWindow, LEASE } from '../domain/policy.ts'
+import { PUSH_SETTINGS } from '../domain/push.ts'
 import type { QueueCard } from '../domain/queue.ts'
 import { EVERYTHING, watchScope } from '../domain/scope.ts'
 import type { Event, Todo, TodoView } from '../domain/todo.ts'
-import { whyOf } from '../domain/why.ts'
+import { type Room, whyOf } from '../domain/why.ts'
 import { readAttempts } from '../store/attempts.ts'
-import { type Database, isUniqueViolation } from '../store/database.ts'
+import type { Database } from '../store/database.ts'
 import {
   addEndpoint,
-  countClaimers,
   newToken,
   readEndpoints,
   revokeEndpoint,
@@ -26,7 +25,7 @@ import { readEvents } from '../store/events.ts'
 import { readChildren } from '../store/families.ts'
 import { listTodos } from '../store/lists.ts'
 import { putQueue, readQueues, removeQueue } from '../store/queues.ts'
-import { countClaimed } from '../store/room.ts'
+import { readClaimers, readQueueRoom } from '../store/room.ts'
 import { readSettings, writeSetting } from '../store/settings.ts'
 import { transitionOne } from '../store/transition.ts'
 import { readView } from '../store/views.ts'
@@ -39,6 +38,7 @@ import { excerpt } from './excerpt.ts'
 import type { Family } from './family.ts'
 import type { Intake } from './intake.ts'
 import { questionsOf } from './questions.ts'
+import { createRetry } from './retry.ts'
 import type { Revocation } from './revocation.ts'
 
 export interface OperatorParts {
@@ -66,10 +66,20 @@ const SETTINGS: Readonly<Record<string, { help: string; accepts: (value: string)
     help: 'milliseconds a client waits before it reconnects an event stream',
     accepts: (value) => /^\d{1,7}$/.test(value),
   },
+  [IDEMPOTENCY_WINDOW.setting]: {
+    help: `seconds the key of a send is kept, ${IDEMPOTENCY_WINDOW.minSeconds} at least`,
+    accepts: isIdempotencyWindow,
+  },
   default_queue: {
     help: 'the queue whose card is at /.well-known/agent-card.json',
     accepts: (value) => value !== '',
   },
+  ...Object.fromEntries(
+    Object.entries(PUSH_SETTINGS).map(([key, { help, pattern }]) => [
+      key,
+      { help, accepts: (value: string) => pattern.test(value) },
+    ]),
+  ),
 }
 
 const EVENTS_SHOWN = 1000
@@ -84,6 +94,7 @@ const BLANK_CARD: Omit<QueueCard, 'name'> = {
 
 export const createOperatorService = (parts: OperatorParts): OperatorService => {
   const { database, directory, metrics, deliver, intake, family, revocation } = parts
+  const retry = createRetry({ database, intake, family })
 
   const knownSetting = (key: string): (typeof SETTINGS)[string] => {
     const setting = Object.hasOwn(SETTINGS, key) ? SETTINGS[key] : undefined
@@ -106,51 +117,15 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     return view
   }
 
-  /** A new todo with the first message, the sender and the settings of one that is dead. */
-  const again = async ({ todo, messages, metadata }: TodoView): Promise<Todo> => {
-    const first = messages[0]
-    if (!first) throw new Refusal('not_found')
-    const id = randomUUID()
-    try {
-      const queue = (await readQueues(database)).find(({ name }) => name === todo.queue)
-      const added =
-        queue &&
-        (await intake.add(
-          {
-            id,
-            queue: todo.queue,
-            contextId: todo.contextId,
-            clientId: todo.clientId,
-            priority: todo.priority,
-            maxAttempts: todo.maxAttempts,
-            message: { ...first.message, taskId: id },
-            ...(metadata && { metadata }),
-            timeouts: timeoutsOf(todo),
-            // No wider than it was: what was narrowed once stays so.
-            ...(todo.effects && { effects: todo.effects }),
-            detail: { text: excerpt(first.message) },
-            retryOf: todo.id,
-          },
-          queue,
-        ))
-      if (!added) throw new Refusal('not_found', {}, `there is no queue ${todo.queue} any more`)
-      return added
-    } catch (error) {
-      if (!isUniqueViolation(error, 'todo_retried_once')) throw error
-      throw new Refusal('duplicate', { id: todo.id }, 'This todo was retried before')
-    }
-  }
-
-  /** Whether a limit of its queue holds this todo back. */
-  const roomIn = async ({ queue: name }: Todo): Promise<{ used: number; limit: number } | null> => {
-    const limit = (await directory.queue(name))?.policy.concurrency
-    return limit === undefined ? null : { used: await countClaimed(database, name), limit }
+  const roomIn = async ({ queue }: Todo): Promise<Room | null> => {
+    const limit = (await directory.queue(queue))?.policy.concurrency
+    return limit === undefined ? null : readQueueRoom(database, queue, limit)
   }
 
   return {
     putQueue: async ({ name, card, policy }) => {
       const before = (await readQueues(database)).find((queue) => queue.name === name)
-      const merged: QueuePolicy = {
+      const { concurrency, ...merged } = {
         ...DEFAULT_POLICY,
         ...before?.policy,
         ...policy,
@@ -160,7 +135,7 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
       const queue = await putQueue(database, {
         name,
         card: { ...BLANK_CARD, name, ...before?.card, ...card },
-        policy: merged,
+        policy: { ...merged, ...(typeof concurrency === 'number' && { concurrency }) },
       })
       metrics.seedQueue(name)
       return queue
@@ -243,14 +218,14 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     },
     answer: async (id, message, caller, question) => {
       const sender = caller.kind === 'endpoint' ? caller.endpoint.id : null
-      return deliver(id, message, watchScope(caller, 'answer'), sender, question)
+      return deliver(id, message, watchScope(caller, 'answer'), sender, null, undefined, question)
     },
     fork: async (id, children) => {
-      const { todo } = await found(id)
-      if (todo.finishedAt) throw new Refusal('wrong_state', { id, state: todo.state })
-      const made = await database.transaction((session) =>
-        family.add(session, todo, children, todo.clientId),
-      )
+      const made = await database.transaction(async (session) => {
+        // Locks the parent: whoever cancels it or forks it too comes before all of this, or after.
+        const { todo } = await transitionOne(session, 'adopt', id, {}, EVERYTHING)
+        return family.add(session, todo, children, todo.clientId)
+      })
       for (const { queue } of made) metrics.todosSent.inc({ queue })
       return made
     },
@@ -266,11 +241,8 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
       return found(id)
     },
     retry: async (id) => {
-      const dead = await readView(database, id, EVERYTHING)
-      if (!dead) throw new Refusal('not_found')
-      const { state, finishedAt } = dead.todo
-      if (state !== 'failed' || !finishedAt) throw new Refusal('wrong_state', { id, state })
-      return found((await again(dead)).id)
+      const { id: again } = await retry(await found(id))
+      return found(again)
     },
     why: async (id, caller) => {
       const found = await readView(database, id, watchScope(caller), false)
@@ -280,6 +252,7 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
         readAttempts(database, id, 1),
         readEndpoints(database),
       ])
+      const waits = phaseOf(todo) === 'waiting'
       const asker = endpoints.find((endpoint) => endpoint.id === latest?.endpointId) ?? null
       const question = found.messages.find(({ seq }) => seq === todo.statusSeq)?.message
       return whyOf({
@@ -289,24 +262,14 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
         deadline: await deadlineOf(directory, todo, asker),
         waitsBehind: found.waitsBehind,
         children: todo.join ? await readChildren(database, id, CHILDREN_SHOWN) : [],
-        room: await roomIn(todo),
-        claimers: await countClaimers(database, todo.queue),
+        room: waits ? await roomIn(todo) : null,
+        claimers: waits ? await readClaimers(database, todo.queue) : [],
         error: typeof result?.error === 'string' ? result.error : null,
       })
     },
     cancel: (id) => cancelTodo(database, metrics, id, EVERYTHING),
   }
 }
-
-/** As long as the dead one had, counted anew. */
-const timeoutsOf = ({ limits, closeAt, createdAt }: Todo): Timeouts => ({
-  ...(limits.scheduleToStartSeconds !== null && { scheduleToStart: limits.scheduleToStartSeconds }),
-  ...(limits.startToCloseSeconds !== null && { startToClose: limits.startToCloseSeconds }),
-  ...(limits.heartbeatSeconds !== null && { heartbeat: limits.heartbeatSeconds }),
-  ...(closeAt && {
-    scheduleToClose: Math.max(1, Math.round((closeAt.getTime() - createdAt.getTime()) / 1000)),
-  }),
-})
 
 /** The conversation and artifacts are shown once, not again with each event. */
 const withoutDocuments = (event: Event): Event => ({ ...event, message: null, artifact: null })

@@ -11,6 +11,7 @@ import { OPEN_STATES } from '../domain/lifecycle.ts'
 import { interruptTtlSeconds } from '../domain/policy.ts'
 import type { Database } from '../store/database.ts'
 import { placeEvents } from '../store/events.ts'
+import { expireKeys } from '../store/idempotency.ts'
 import type { Moved } from '../store/transition.ts'
 import type { Batches } from './batches.ts'
 import type { Directory } from './directory.ts'
@@ -38,9 +39,14 @@ export interface Sweep {
   comeDue(): Promise<number>
   /** Gives committed events their place in the feed; another node may be at it. */
   place(): Promise<'all' | 'more' | 'not our turn'>
+  /** Deletes what is over and counts as gone: keys of sends past their window; how many. */
+  tidy(): Promise<number>
 }
 
 const PLACE_BATCH = 1000
+/** A tick deletes a bounded number, a few at a time: nobody waits behind it. */
+const TIDY_BATCH = 500
+const TIDY_BATCHES = 40
 
 export const createSweep = (parts: SweepParts): Sweep => {
   const { database, directory, batches, lines, family, revocation, metrics, log } = parts
@@ -120,6 +126,15 @@ export const createSweep = (parts: SweepParts): Sweep => {
       const placed = await placeEvents(database, PLACE_BATCH)
       if (placed === null) return 'not our turn'
       return placed === PLACE_BATCH ? 'more' : 'all'
+    },
+    tidy: async () => {
+      let gone = 0
+      for (let batch = 0; batch < TIDY_BATCHES; batch += 1) {
+        const deleted = await expireKeys(database, TIDY_BATCH)
+        gone += deleted
+        if (deleted < TIDY_BATCH) break
+      }
+      return counted('idempotency_keys', gone)
     },
   }
 }

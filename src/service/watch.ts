@@ -27,6 +27,10 @@ export interface RunningWatch extends Watch {
   stop(): void
 }
 
+/** How long a ring is remembered, at least, and how many are. */
+const LATELY_MS = 10_000
+const LATELY_AT_MOST = 20_000
+
 /** A ring holds at most about this much of one todo's events, in characters of JSON. */
 const RING_WEIGHT = 1_000_000
 
@@ -83,12 +87,28 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
     }
   }
 
+  /** Rung of late, while nobody waited for them; the older half is forgotten at each turn. */
+  let lately = new Set<string>()
+  let before = new Set<string>()
+  const turn = (): void => {
+    before = lately
+    lately = new Set()
+  }
+
   const ring = (id: string): void => {
-    if (!settling.has(id)) return
+    if (!settling.has(id)) {
+      if (lately.size >= LATELY_AT_MOST) turn()
+      lately.add(id)
+      return
+    }
     rung.add(id)
     // Rings of one moment share a look.
     if (rung.size === 1) setImmediate(() => void look())
   }
+
+  /** A todo that was made a moment ago, and of which nothing was heard since, is as it was made. */
+  const isAsMade = (id: string, after: number): boolean =>
+    after === 1 && !lately.has(id) && !before.has(id)
 
   const settle = async (id: string, after: number, signal: AbortSignal): Promise<TodoView> => {
     let off: () => void = () => {}
@@ -107,6 +127,7 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
     waited.catch(() => {})
     try {
       signal.throwIfAborted()
+      if (isAsMade(id, after)) return await waited
       // The wake was asked for first, so what happens during this read is not missed.
       const view = await readView(database, id, EVERYTHING)
       if (!view) throw new Refusal('not_found')
@@ -220,9 +241,11 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
     position: async () => (await readFeedBounds(database)).newest + 1,
     start: () => {
       const poll = setInterval(lookAtAll, pollMs)
-      poll.unref()
+      const turning = setInterval(turn, LATELY_MS)
+      for (const timer of [poll, turning]) timer.unref()
       offs.push(
         () => clearInterval(poll),
+        () => clearInterval(turning),
         wake.onPrefix('todo:', (id) => {
           ring(id)
           tails.get(id)?.nudge()

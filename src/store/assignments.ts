@@ -7,7 +7,9 @@ import {
   INTERRUPT_STATES,
   type Rule,
   rule,
+  STATUS_VERBS,
   type State,
+  stampsProgress,
   type Verb,
 } from '../domain/lifecycle.ts'
 
@@ -31,7 +33,7 @@ const TAKES_MESSAGE = ['message', 'resume', 'answer', 'defer'] as const
 
 /** Each column that a verb may change, over the locked row `p`; what is absent stays. */
 export const assignments = (verb: Verb): Record<string, string> => {
-  const { lease, attempt, to, refund, progress, event, ready } = rule(verb)
+  const { lease, attempt, to, refund, event, ready } = rule(verb)
   const moves = to !== 'same'
   const parks = verb === 'interrupt'
   const counts = (TAKES_MESSAGE as readonly Verb[]).includes(verb)
@@ -59,6 +61,10 @@ export const assignments = (verb: Verb): Record<string, string> => {
       join_until: ':join_until',
       join_ids: ':children::uuid[]',
     }),
+    // Whoever still waits for the dead one waits for its retry.
+    ...(verb === 'adopt' && {
+      join_ids: 'array_replace(t.join_ids, :retry_of::uuid, :retry_by::uuid)',
+    }),
     ...(verb === 'joined' && {
       due_at: 'now()',
       join_until: 'null',
@@ -76,11 +82,11 @@ export const assignments = (verb: Verb): Record<string, string> => {
     ...((verb === 'heartbeat' || verb === 'hold' || attempt === 'open') && {
       last_heartbeat_at: 'p.at',
     }),
-    ...((progress || attempt === 'open' || lease === 'renew') && { progress_at: 'p.at' }),
+    ...(stampsProgress(verb) && { progress_at: 'p.at' }),
     ...(attempt === 'open' && { started_at: 'p.at' }),
     ...(lease === 'renew' && { started_at: 't.started_at + (p.at - t.interrupted_at)' }),
     ...(event && { seq: 't.seq + 1' }),
-    ...((moves || verb === 'say') && { status_seq: 't.seq + 1', status_at: 'p.at' }),
+    ...(STATUS_VERBS.includes(verb) && { status_seq: 't.seq + 1', status_at: 'p.at' }),
     ...(attempt === 'open' && {
       attempt: 't.attempt + 1',
       attempts_total: 't.attempts_total + 1',
@@ -108,6 +114,10 @@ export const withAlarm = (sets: Record<string, string>): Record<string, string> 
       t.start_to_close_seconds) end`,
   }
 }
+
+/** The grant of a lease on a row of another table (`row` is its alias), as a todo's claim has it. */
+export const granting = (row: string): string => `owner = :owner::uuid, fence = ${row}.fence + 1,
+    lease_expires_at = lease_until(:lease_seconds::double precision)`
 
 const leaseAssignments = (lease: Rule['lease'], parks: boolean): Record<string, string> => {
   switch (lease) {

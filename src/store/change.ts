@@ -1,6 +1,7 @@
 /** What the caller of a verb brings, and the parameters of the sentence it becomes. */
 import type { State } from '../domain/lifecycle.ts'
 import type { EventDetail, JoinUntil, JsonObject, Message } from '../domain/todo.ts'
+import { keyParameters, type SendKey } from './idempotency.ts'
 
 /** Members that a verb does not use are ignored by its SQL. */
 export interface Change {
@@ -29,13 +30,19 @@ export interface Change {
   schema?: JsonObject
   /** Resume, answer: the seq of the question that was read when the answer was checked. */
   question?: number
+  /** Verbs of a client: the key that its message is sent under. */
+  key?: SendKey
   /** Join: for which children, and until when. */
   children?: readonly string[]
   joinUntil?: JoinUntil
+  /** Adopt: the child that is made anew, and the one it is from now on. */
+  retry?: { of: string; by: string }
   /** Messages up to this seq are handled. */
   through?: number
   /** Revoke: the queues it is settled for. */
   queues?: readonly string[]
+  /** Cancel, as a cascade: of whom the children are canceled. */
+  parents?: readonly string[]
   /** Sweeps: the instance-wide wait of an interrupt; null is unbounded. */
   ttlSeconds?: number | null
 }
@@ -66,7 +73,11 @@ export const parameters = (change: Change): Record<string, unknown> => ({
   question: change.question,
   children: change.children,
   join_until: change.joinUntil,
+  retry_of: change.retry?.of,
+  retry_by: change.retry?.by,
   through: change.through,
   ttl_seconds: change.ttlSeconds,
   queues: change.queues,
+  parents: change.parents,
+  ...keyParameters(change.key),
 })

@@ -13,6 +13,7 @@ import {
 } from '../domain/lifecycle.ts'
 import { stateList } from './assignments.ts'
 import { HEIR, OUT_OF_TIME, TIMED_OUT } from './lease.ts'
+import { scopeSql } from './scope.ts'
 
 export const openStates = stateList(OPEN_STATES)
 
@@ -68,7 +69,8 @@ const CARRIES_MESSAGE: readonly Verb[] = [
 
 /** It comes after the deadline of a request for authorisation: it may be the credential all the same. */
 const LATE_SECRET = `coalesce((select e.verb = 'interrupt' and e.to_state = 'auth-required'
-    from events e where e.todo_id = m.id and e.verb in ('interrupt', 'resume', 'answer')
+    from events e where e.todo_id = m.id
+      and e.verb in ('interrupt', 'resume', 'answer', 'resumeLater', 'answerLater')
     order by e.seq desc limit 1), false)`
 
 export const saying = (verb: Verb): string => {
@@ -144,6 +146,27 @@ told as (
     coalesce(m.claimant, m.former_claimant), m.ready,
     ${verb === 'artifact' ? ':artifact_id' : 'null'}, ${detailOf(verb)}, m.updated_at
   from moved m)`
+
+/**
+ * What the event owes to the webhooks of its todo: the line of each is one longer, and due. A todo
+ * that never had a webhook is not even looked up.
+ */
+export const owing = `,
+owing as (
+  update push_configs c set owed = c.owed + 1, due_at = coalesce(c.due_at, now())
+  from moved m where m.push_version > 0 and c.todo_id = m.id
+  returning c.todo_id, c.config_id, m.seq, m.queue),
+owed as (
+  insert into deliveries (todo_id, config_id, seq, queue)
+  select o.todo_id, o.config_id, o.seq, o.queue from owing o)`
+
+/** Holds, or fails the statement, where a webhook came or went while it waited for its todo. */
+export const webhooksAgree = `(m.push_version = 0 or push_configs_agree(
+  (select s.push_version from todos s where s.id = m.id), m.push_version))`
+
+/** Locks a todo whose webhooks are about to change, so that no move of it overlooks that. */
+export const WEBHOOKS_CHANGE = `update todos t set push_version = t.push_version + 1
+  where t.id = :id::uuid and ${scopeSql('t')} returning t.id`
 
 const SWEEP_ERRORS: Partial<Record<Verb, string>> = {
   reapLease: 'lease_expired',

@@ -129,6 +129,11 @@ export interface DatabaseOptions {
   statementMs?: number
   /** How long a statement may wait for a lock. */
   lockMs?: number
+  /**
+   * Through a pooler that lends connections for a transaction each: nothing may be left on one, no
+   * prepared statement and no setting.
+   */
+  pooled?: boolean
 }
 
 /** What a statement gets beyond its own limit before its connection counts as lost. */
@@ -152,16 +157,21 @@ const PLANNER = '-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoi
 
 export const openDatabase = (options: DatabaseOptions): Database => {
   const statementMs = options.statementMs ?? 30_000
+  const { pooled = false } = options
   const pool = new pg.Pool({
-    connectionString: withOptions(options.connectionString, PLANNER),
+    connectionString: pooled
+      ? options.connectionString
+      : withOptions(options.connectionString, PLANNER),
     application_name: 'switchboard',
     max: options.poolSize ?? 16,
     connectionTimeoutMillis: options.acquireMs ?? 5000,
-    statement_timeout: statementMs,
-    lock_timeout: options.lockMs ?? 10_000,
+    ...(!pooled && {
+      statement_timeout: statementMs,
+      lock_timeout: options.lockMs ?? 10_000,
+      idle_in_transaction_session_timeout: 10_000,
+    }),
     // The limits above are kept by the server. A server that went away without a word keeps none.
     query_timeout: statementMs + LOST_AFTER_MS,
-    idle_in_transaction_session_timeout: 10_000,
     keepAlive: true,
   })
   // An idle connection that breaks is replaced at the next use; without a listener node would die.
@@ -181,7 +191,7 @@ export const openDatabase = (options: DatabaseOptions): Database => {
     values: Values,
   ): Promise<Row[]> => {
     const result = await client.query<Row & pg.QueryResultRow>({
-      name,
+      ...(!pooled && { name }),
       text,
       values: order.map((key) => values[key] ?? null),
     })

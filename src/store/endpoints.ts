@@ -3,7 +3,8 @@ import { createHash, randomBytes } from 'node:crypto'
 import { INTERRUPT_STATES, OPEN_STATES } from '../domain/lifecycle.ts'
 import type { Endpoint, EndpointVerb } from '../domain/scope.ts'
 import { type Session, type Statement, statement } from './database.ts'
-import { inStates } from './lease.ts'
+import { inStates, LIVE } from './lease.ts'
+import { limitChanged } from './room.ts'
 import { isUuid } from './uuid.ts'
 
 interface EndpointRow {
@@ -46,8 +47,7 @@ const hash = (token: string): Buffer => createHash('sha256').update(token).diges
 
 const byToken: Statement<EndpointRow> = statement(
   'endpoint_by_token',
-  `select ${COLUMNS} from endpoints e where e.token_sha256 = :hash::bytea
-    and e.revoked_at is null and (e.expires_at is null or e.expires_at > now())`,
+  `select ${COLUMNS} from endpoints e where e.token_sha256 = :hash::bytea and ${LIVE}`,
 )
 
 /** The live endpoint this token belongs to, or null. */
@@ -132,7 +132,7 @@ const update: Statement<EndpointRow> = statement(
     interrupt_ttl_seconds = coalesce(:interrupt_ttl::int, e.interrupt_ttl_seconds),
     effects = coalesce(:effects::text[], e.effects),
     send_per_minute = coalesce(:send_per_minute::int, e.send_per_minute),
-    concurrency = coalesce(:concurrency::int, e.concurrency)
+    concurrency = case when :keeps_concurrency::boolean then e.concurrency else :concurrency::int end
   where e.id = :id::uuid and e.revoked_at is null returning ${COLUMNS}`,
 )
 
@@ -144,7 +144,7 @@ const changed = async (
 ): Promise<Endpoint | null> => {
   if (!isUuid(id)) return null
   const [row] = await session.run(chosen, { ...values, id })
-  session.ring([{ topic: 'endpoints', count: 1 }])
+  session.ring([{ topic: 'endpoints', count: 1 }, limitChanged(id)])
   return row ? toEndpoint(row) : null
 }
 
@@ -172,13 +172,14 @@ export const updateEndpoint = (
     effects: change.effects,
     send_per_minute: change.sendPerMinute,
     concurrency: change.concurrency,
+    keeps_concurrency: change.concurrency === undefined,
   })
 
 const served: Statement<{ queue: string }> = statement(
   'queues_served',
   `select w.queue from unnest(:queues::text[]) as w(queue) where exists (
     select from endpoints e where w.queue = any(e.queues) and 'work' = any(e.verbs)
-      and e.revoked_at is null and (e.expires_at is null or e.expires_at > now()))`,
+      and ${LIVE})`,
 )
 
 /** Of these queues, those some live endpoint may still claim from. */
@@ -186,17 +187,6 @@ export const readQueuesServed = async (
   session: Session,
   queues: readonly string[],
 ): Promise<string[]> => (await session.run(served, { queues })).map(({ queue }) => queue)
-
-const claimers = statement<{ count: number }>(
-  'queue_claimers',
-  `select count(*)::int as count from endpoints e where :queue = any(e.queues)
-    and 'work' = any(e.verbs) and e.revoked_at is null
-    and (e.expires_at is null or e.expires_at > now())`,
-)
-
-/** How many live endpoints may claim from this queue. */
-export const countClaimers = async (session: Session, queue: string): Promise<number> =>
-  (await session.run(claimers, { queue }))[0]?.count ?? 0
 
 const sentTo = statement<{ queue: string }>(
   'queues_sent_to',

@@ -1,8 +1,7 @@
 /** Parents and children: who belongs to whom, and who waits for whom. */
-import type { Child, Todo } from '../domain/todo.ts'
+import type { Child } from '../domain/todo.ts'
 import { type Session, type Statement, statement } from './database.ts'
 import { STALLED_JOINS } from './lease.ts'
-import { TODO_COLUMNS, type TodoRow, toTodo } from './todo-row.ts'
 import type { Due } from './transition.ts'
 import { isUuid } from './uuid.ts'
 
@@ -59,30 +58,26 @@ export const readStranger = async (
   return stranger?.id ?? null
 }
 
-const liveStatement: Statement<TodoRow> = statement(
-  'children_live',
-  `select ${TODO_COLUMNS('c')} from todos c
-  where c.parent_id = :id::uuid and c.finished_at is null limit :limit::int`,
+const countStatement = statement<{ count: number }>(
+  'children_live_count',
+  `select count(*)::int as count from todos c
+  where c.parent_id = :id::uuid and c.finished_at is null`,
 )
 
-/** Children that have not ended. */
-export const readLiveChildren = async (
-  session: Session,
-  id: string,
-  limit: number,
-): Promise<Todo[]> => (await session.run(liveStatement, { id, limit })).map(toTodo)
+export const countLiveChildren = async (session: Session, id: string): Promise<number> =>
+  (await session.run(countStatement, { id }))[0]?.count ?? 0
 
-const orphansStatement: Statement<{ id: string }> = statement(
-  'children_orphaned',
-  `select c.id from todos c join todos p on p.id = c.parent_id
+const cutShortStatement: Statement<{ id: string }> = statement(
+  'cascades_cut_short',
+  `select distinct p.id from todos c join todos p on p.id = c.parent_id
   where c.parent_id is not null and c.finished_at is null and p.state = 'canceled'
-    and c.id <> all(coalesce(:except::uuid[], '{}'))
+    and p.id <> all(coalesce(:except::uuid[], '{}'))
   limit :limit::int`,
 )
 
-/** Live children whose parent was canceled: a cascade that was cut short. */
-export const readOrphans = async (session: Session, { limit, except }: Due): Promise<string[]> =>
-  (await session.run(orphansStatement, { limit, except })).map(({ id }) => id)
+/** Canceled parents that have live children: a cascade that was cut short. */
+export const readCutShort = async (session: Session, { limit, except }: Due): Promise<string[]> =>
+  (await session.run(cutShortStatement, { limit, except })).map(({ id }) => id)
 
 const joinsStatement: Statement<{ id: string }> = statement('joins_stalled', STALLED_JOINS)
 

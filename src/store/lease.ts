@@ -82,11 +82,20 @@ export const OUT_OF_TIME = `case
   when t.state = 'pending' and t.due_at + make_interval(secs => t.schedule_to_start_seconds) <= now()
     then 'schedule_to_start_timeout' end`
 
+/** An endpoint named `e` that is neither revoked nor expired. */
+export const LIVE = 'e.revoked_at is null and (e.expires_at is null or e.expires_at > now())'
+
 /** Nobody holds the row, or its holder's lease has lapsed. */
 export const FREE = 'lease_free(t.owner, t.lease_expires_at)'
 
+/**
+ * The end of a lease of no length: what lapsed by then has lapsed. A bound for the indexes, which
+ * cannot be probed by lease_free; it stands beside it, never for it.
+ */
+const BY_NOW = 'lease_until(0)'
+
 const CONDITIONS: Readonly<Record<Condition, string>> = {
-  claimable: `${UNCLAIMED_OR_LEASED} and ${FREE_AT} <= now()
+  claimable: `${UNCLAIMED_OR_LEASED} and ${FREE_AT} <= ${BY_NOW}
     and ${FREE}
     and (t.state <> 'claimed' or t.attempt < t.max_attempts)`,
   // The holder, with the fence of its claim, while its lease runs: it may write.
@@ -114,8 +123,7 @@ const CONDITIONS: Readonly<Record<Condition, string>> = {
   answeredLater: `t.answered_at is not null and ${LINE_FREE} and not exists (select from todos w
       where w.line = t.line and not w.front and w.answered_at < t.answered_at)`,
   unfinished: 't.finished_at is null',
-  // Spelled with the column as well, so that it is a probe of todos_lease.
-  leaseLapsed: `${FREE} and t.lease_expires_at <= now()`,
+  leaseLapsed: `${FREE} and t.lease_expires_at <= ${BY_NOW}`, // todos_lease
   // Past its own deadline and, if a live holder asked for longer, past that too (ADR-0046).
   // The first line bounds the probe by the shortest wait anyone has; the second is the row's own:
   // its endpoint's, else its queue's (zero or less: unbounded), else the instance's.
@@ -167,8 +175,14 @@ const ORDER: Partial<Record<Verb, string>> = {
 
 const inOrder = (verb: Verb): string => (ORDER[verb] ? `order by ${ORDER[verb]}` : '')
 
-/** Up to `:limit` todos for which a server's verb is due, skipping those being worked on. */
-export const due = (verb: Verb): string => `where ${allows(verb)}
+/** Which todos, where the verb itself does not say it: a cascade's. Children stand in no line. */
+const AMONG: Partial<Record<Verb, string>> = { cancel: 't.parent_id = any(:parents::uuid[])' }
+
+const isDue = (verb: Verb): string =>
+  AMONG[verb] ? `${AMONG[verb]} and ${allows(verb)}` : allows(verb)
+
+/** Up to `:limit` todos for which a verb is due, skipping those being worked on. */
+export const due = (verb: Verb): string => `where ${isDue(verb)}
     and t.id <> all(coalesce(:except::uuid[], '{}'))
   ${inOrder(verb)} limit :limit::int for update of t skip locked`
 
@@ -201,7 +215,7 @@ export const STALLED_LINES = `select distinct w.line from todos w
   limit :limit::int`
 
 /** The ids of the same rows, without touching them. */
-export const dueIds = (verb: Verb): string => `select t.id from todos t where ${allows(verb)}
+export const dueIds = (verb: Verb): string => `select t.id from todos t where ${isDue(verb)}
     and t.id <> all(coalesce(:except::uuid[], '{}'))
   ${inOrder(verb)} limit :limit::int`
 
@@ -219,8 +233,7 @@ export const next = (limit: number): string => `
       where t.queue = wanted.queue and t.priority = level.priority and ${allows('claim')}
       order by ${FREE_AT}, t.id
       limit ${limit} for update of t skip locked) as t
-  where exists (select from endpoints e where e.id = :endpoint::uuid and e.revoked_at is null
-    and (e.expires_at is null or e.expires_at > now()))
+  where exists (select from endpoints e where e.id = :endpoint::uuid and ${LIVE})
   limit ${limit}`
 
 /** Queues among `:queues` with something to claim, and how much of it, up to `:limit` each. */
@@ -234,3 +247,20 @@ export const CLAIMABLE_COUNTS = `
       order by ${FREE_AT}, t.id
       limit :limit::int) as t
   group by wanted.queue`
+
+const DUE_LINE = 'c.due_at <= now() and lease_free(c.owner, c.lease_expires_at)'
+
+/**
+ * Lines of deliveries whose first is due: at most `:limit`, and of each host no more than it has
+ * room for beside those it is busy with (`:hosts`, `:counts`). Those of `:full` hosts are passed
+ * over, so that they do not stand before the others. Probes push_configs_due.
+ */
+export const DUE_LINES = `
+  from (select l.*, row_number() over (partition by l.host order by l.due_at) as place from (
+      select c.todo_id, c.config_id, c.host, c.due_at from push_configs c
+      where ${DUE_LINE} and c.host <> all(:full::text[])
+      order by c.due_at limit 4 * :limit::int) l) w
+    join push_configs c on c.todo_id = w.todo_id and c.config_id = w.config_id
+  where ${DUE_LINE} and w.place <= :per_host::int - coalesce((select b.count
+      from unnest(:hosts::text[], :counts::int[]) as b(host, count) where b.host = w.host), 0)
+  limit :limit::int for update of c skip locked`

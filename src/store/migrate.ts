@@ -11,6 +11,8 @@ import * as timeouts from '../../migrations/0003_timeouts.ts'
 import * as lines from '../../migrations/0004_lines.ts'
 import * as families from '../../migrations/0005_families.ts'
 import * as liveChildren from '../../migrations/0006_live_children.ts'
+import * as idempotency from '../../migrations/0007_idempotency.ts'
+import * as push from '../../migrations/0008_push.ts'
 import * as answerLinks from '../../migrations/0009_answer_links.ts'
 
 interface Migration {
@@ -30,6 +32,8 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0004_lines', ...lines, down },
   { name: '0005_families', ...families, down },
   { name: '0006_live_children', ...liveChildren, down },
+  { name: '0007_idempotency', ...idempotency, down },
+  { name: '0008_push', ...push, down },
   { name: '0009_answer_links', ...answerLinks, down },
 ]
 
@@ -101,10 +105,18 @@ const withClient = async <T>(
   }
 }
 
-/** Brings the schema up to date; waits for another process that is doing so. */
-export const migrate = async (connectionString: string): Promise<{ applied: string[] }> =>
+/**
+ * Brings the schema up to date; waits for another process that is doing so. Through a pooler
+ * (`pooled`) the lock's connection is ours only as long as its transaction is.
+ */
+export const migrate = async (
+  connectionString: string,
+  { pooled = false } = {},
+): Promise<{ applied: string[] }> =>
   withClient(connectionString, async (client) => {
-    await client.query('select pg_advisory_lock($1)', [ADVISORY_LOCK])
+    if (pooled) await client.query('begin')
+    const lock = pooled ? 'pg_advisory_xact_lock' : 'pg_advisory_lock'
+    await client.query(`select ${lock}($1)`, [ADVISORY_LOCK])
     const { missing } = await compare(client)
     if (missing.length === 0) return { applied: [] }
     // The lock's connection is not knex's; knex's own lock row is freed since nobody else holds it.

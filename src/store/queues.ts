@@ -5,6 +5,7 @@ import type { QueuePolicy } from '../domain/policy.ts'
 import type { Queue, QueueCard } from '../domain/queue.ts'
 import { type Database, type Session, type Statement, statement } from './database.ts'
 import { inStates } from './lease.ts'
+import { limitChanged } from './room.ts'
 
 interface QueueRow {
   name: string
@@ -47,7 +48,7 @@ export const putQueue = async (
     card: JSON.stringify(queue.card),
     policy: JSON.stringify(queue.policy),
   })
-  session.ring([{ topic: 'queues', count: 1 }])
+  session.ring([{ topic: 'queues', count: 1 }, limitChanged(queue.name)])
   return toQueue(row!)
 }
 

@@ -55,8 +55,12 @@ const faultOf = (error: unknown): { fault: string; refused: boolean } => {
   return { fault: code === '' ? fault : `${fault} (${code})`, refused: false }
 }
 
-/** Connects and leaves again. Throws DatabaseUnreachable. */
-export const reach = async (connectionString: string): Promise<void> => {
+/**
+ * Connects, looks who is there, and leaves again. `pooled`: a pooler answers in the server's place,
+ * which is known by its telling us another process than the one that works for us. Throws
+ * DatabaseUnreachable.
+ */
+export const reach = async (connectionString: string): Promise<{ pooled: boolean }> => {
   const socket = new net.Socket()
   const client = new pg.Client({
     connectionString,
@@ -73,5 +77,8 @@ export const reach = async (connectionString: string): Promise<void> => {
     const { fault, refused } = faultOf(error)
     throw new DatabaseUnreachable(fault, refused, error)
   }
+  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
+  const told = (client as unknown as { processID: number | null }).processID
   await client.end()
+  return { pooled: rows[0]?.pid !== told }
 }

@@ -2,7 +2,7 @@
  * The one statement that moves a todo, composed from its verb's row of the lifecycle: a lease
  * phrase picks and locks, `moved` changes the row, and one clause each writes what belongs to it.
  */
-import { rule, type Verb } from '../domain/lifecycle.ts'
+import { INTERRUPT_STATES, rule, shownAs, type Verb } from '../domain/lifecycle.ts'
 import { assignments, landing, readyOf, withAlarm } from './assignments.ts'
 import {
   closing,
@@ -12,10 +12,13 @@ import {
   making,
   opening,
   openStates,
+  owing,
   saying,
   TIMEOUTS,
   telling,
+  webhooksAgree,
 } from './clauses.ts'
+import { claimingKey } from './idempotency.ts'
 import { LINE_FREE, READ_NOW } from './lease.ts'
 import { TODO_COLUMNS } from './todo-row.ts'
 
@@ -30,17 +33,39 @@ const retryAt = (verb: Verb): string =>
 const readNow = (verb: Verb): string =>
   verb === 'acknowledge' || verb === 'complete' ? READ_NOW : '0'
 
+/** May come to the front of a free line from outside it. */
+const comesForward = (verb: Verb): boolean => {
+  const { from, to } = rule(verb)
+  return to === 'pending' && from.some((state) => INTERRUPT_STATES.includes(state))
+}
+
+const lineFree = (verb: Verb): string =>
+  comesForward(verb)
+    ? `t.line, t.lined_at, ${LINE_FREE} as line_was_free`
+    : `${LINE_FREE} as line_free`
+
 /** The row as it was before the move, and what will become of it. */
 const picked = (verb: Verb, source: string): string => `
   select t.id, t.state as from_state, ${landing(rule(verb))} as to_state,
     greatest(clock_timestamp(), t.updated_at) as at, t.ready_reason,
     ${retryAt(verb)} as retry_at, ${readNow(verb)} as read_now,
-    ${LINE_FREE} as line_free, ${TIMEOUTS[verb] ?? 'null'} as timeout,
+    ${lineFree(verb)}, ${TIMEOUTS[verb] ?? 'null'} as timeout,
     t.front as former_front, t.owner as former_owner, t.claimant as former_claimant,
     t.attempts_total as former_attempts, t.last_heartbeat_at as former_heartbeat_at,
     t.progress_at as former_progress_at, t.lease_expires_at as former_lease_expires_at,
     t.interrupted_at as former_interrupted_at, t.status_seq as former_status_seq
   ${source}`
+
+/** Of several of one line that come forward at once, the first finds it free and the others busy. */
+const inTurn = (verb: Verb, rows: string): string =>
+  comesForward(verb)
+    ? `
+with locked as (${rows}),
+picked as (select l.*, l.line_was_free and (l.line is null or l.former_front
+    or row_number() over (partition by l.line, l.to_state order by l.lined_at, l.id) = 1) as line_free
+  from locked l)`
+    : `
+with picked as (${rows})`
 
 /** The row as it is from now on. */
 const moved = (verb: Verb): string => {
@@ -68,8 +93,11 @@ const agreement = (verb: Verb): string =>
     : `attempts_agree((select count(*) from closed),
   (select count(*) from moved where from_state in (${openStates})))`
 
-/** The whole sentence: `phrase` is what lease.ts picks by; `extra` is read from the moved rows. */
-export const sentence = (verb: Verb, phrase: string, extra = ''): string => {
+/**
+ * The whole sentence: `phrase` is what lease.ts picks by; `extra` is read from the moved rows; one
+ * that is `keyed` also claims the key of the send that it serves.
+ */
+export const sentence = (verb: Verb, phrase: string, extra = '', keyed = false): string => {
   const source = phrase.trimStart().startsWith('from') ? phrase : `from todos t ${phrase}`
   const clauses = [
     closing(verb),
@@ -79,12 +107,13 @@ export const sentence = (verb: Verb, phrase: string, extra = ''): string => {
     verb === 'artifact' ? making : '',
     keeping(verb),
     rule(verb).event ? telling(verb) : '',
+    shownAs(verb) ? owing : '',
+    keyed ? `,${claimingKey('moved')}` : '',
   ]
-  return `
-with picked as (${picked(verb, source)}),
+  return `${inTurn(verb, picked(verb, source))},
 moved as (${moved(verb)})${clauses.join('')}
 select ${TODO_COLUMNS('m')}, m.from_state, m.former_owner, m.ready, m.timeout,
-  ${heir(verb)}${extra}
+  m.push_version > 0 as has_webhooks, ${heir(verb)}${extra}
 from moved m
-where ${agreement(verb)}`
+where ${agreement(verb)}${shownAs(verb) ? ` and ${webhooksAgree}` : ''}`
 }

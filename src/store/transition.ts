@@ -4,7 +4,15 @@
  * decided by the row as it is once locked, and when no row came back, one look says why.
  */
 import { Refusal } from '../domain/errors.ts'
-import { type ReadyReason, rule, type State, VERB_NAMES, type Verb } from '../domain/lifecycle.ts'
+import {
+  HELD_STATES,
+  type ReadyReason,
+  rule,
+  type State,
+  shownAs,
+  VERB_NAMES,
+  type Verb,
+} from '../domain/lifecycle.ts'
 import type { Scope } from '../domain/scope.ts'
 import type { Todo } from '../domain/todo.ts'
 import { type Change, parameters } from './change.ts'
@@ -16,6 +24,7 @@ import {
   type Statement,
   statement,
 } from './database.ts'
+import { KEY_ONCE } from './idempotency.ts'
 import {
   ANSWER_WAITS,
   due,
@@ -44,6 +53,7 @@ export interface Moved {
   heir: string | null
   /** The heir has an answer, and is resumed by a statement of its own. */
   answerWaits: boolean
+  hasWebhooks: boolean
 }
 
 interface MovedRow extends TodoRow {
@@ -53,6 +63,7 @@ interface MovedRow extends TodoRow {
   timeout: string | null
   heir: string | null
   answer_waits: boolean | null
+  has_webhooks: boolean
 }
 
 const compile = <Row extends MovedRow>(verb: Verb, text: string): Statement<Row> =>
@@ -62,6 +73,13 @@ const oneStatements = Object.fromEntries(
   VERB_NAMES.map((verb) => [verb, compile(verb, sentence(verb, one(verb)))]),
 ) as Record<Verb, Statement<MovedRow>>
 
+/** The verbs that a client's message moves a todo by. */
+const KEYED_VERBS = ['resume', 'answer', 'defer', 'message'] as const satisfies Verb[]
+
+const keyedStatements: Partial<Record<Verb, Statement<MovedRow>>> = Object.fromEntries(
+  KEYED_VERBS.map((verb) => [verb, compile(verb, sentence(verb, one(verb), '', true))]),
+)
+
 const SWEEP_VERBS = [
   'reapLease',
   'reapInterrupt',
@@ -70,6 +88,7 @@ const SWEEP_VERBS = [
   'expire',
   'revoke',
   'strand',
+  'cancel',
 ] as const
 export type SweepVerb = (typeof SWEEP_VERBS)[number]
 
@@ -102,24 +121,46 @@ const toMoved = (row: MovedRow): Moved => ({
   timeout: row.timeout,
   heir: row.heir,
   answerWaits: row.answer_waits ?? false,
+  hasWebhooks: row.has_webhooks,
 })
+
+/** A limit on how much runs at once has a place again: the holder ended or asked, or was taken over. */
+const gaveRoom = ({ todo, from, formerOwner }: Moved): boolean =>
+  HELD_STATES.includes(from) && (!HELD_STATES.includes(todo.state) || todo.owner !== formerOwner)
+
+/**
+ * Lines in which somebody was put behind the front. It may have left in the very same statement,
+ * which saw no heir in a todo that came only then.
+ */
+const linesBehind = (verb: Verb, moved: readonly Moved[]): Set<string> => {
+  if (rule(verb).to === 'same') return new Set()
+  const behind = moved.filter(({ todo }) => todo.state === 'pending' && !todo.front)
+  return new Set(behind.flatMap(({ todo }) => todo.line ?? []))
+}
 
 /** Who should look again after these moves. */
 const ringsOf = (verb: Verb, moved: readonly Moved[]): Ring[] => {
   if (moved.length === 0 || !rule(verb).event) return []
-  const rings: Ring[] = [{ topic: 'feed', count: moved.length }]
-  for (const { todo, ready, heir, answerWaits } of moved) {
-    rings.push({ topic: `todo:${todo.id}`, count: 1 })
-    if (ready) rings.push({ topic: `queue:${todo.queue}`, count: 1 })
-    if (todo.parentId && todo.finishedAt) {
-      rings.push({ topic: `parent:${todo.parentId}`, count: 1 })
+  const counts = new Map([['feed', moved.length]])
+  const ring = (topic: string): void => void counts.set(topic, (counts.get(topic) ?? 0) + 1)
+  if (shownAs(verb) && moved.some(({ hasWebhooks }) => hasWebhooks)) ring('deliveries')
+  for (const line of linesBehind(verb, moved)) ring(`line:${line}`)
+  for (const one of moved) {
+    const { todo, ready, heir, answerWaits } = one
+    ring(`todo:${todo.id}`)
+    if (gaveRoom(one)) {
+      ring(`room:${todo.queue}`)
+      ring(`room:${one.formerOwner}`)
     }
-    if (heir && answerWaits) rings.push({ topic: `line:${todo.line}`, count: 1 })
+    if (ready) ring(`queue:${todo.queue}`)
+    if (todo.parentId && todo.finishedAt) ring(`parent:${todo.parentId}`)
+    if (heir && answerWaits) ring(`line:${todo.line}`)
     else if (heir) {
-      rings.push({ topic: `todo:${heir}`, count: 1 }, { topic: `queue:${todo.queue}`, count: 1 })
+      ring(`todo:${heir}`)
+      ring(`queue:${todo.queue}`)
     }
   }
-  return rings
+  return [...counts].map(([topic, count]) => ({ topic, count }))
 }
 
 const transition = async (
@@ -158,9 +199,12 @@ export const tryTransition = async (
   if (!isUuid(id)) throw new Refusal('not_found')
   try {
     const values = { ...parameters(change), id }
-    return (await transition(session, verb, oneStatements[verb], values))[0] ?? null
+    const chosen = (change.key && keyedStatements[verb]) ?? oneStatements[verb]
+    return (await transition(session, verb, chosen, values))[0] ?? null
   } catch (error) {
-    if (isUniqueViolation(error, 'message_once')) throw new Refusal('duplicate')
+    if (isUniqueViolation(error, 'message_once') || isUniqueViolation(error, KEY_ONCE)) {
+      throw new Refusal('duplicate')
+    }
     // The line was free when it was looked at, and is not any more.
     if (isUniqueViolation(error, 'todos_front')) return null
     throw error

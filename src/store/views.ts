@@ -2,6 +2,7 @@
  * A todo read with everything that belongs to it, in one statement. Artifacts are kept as the chunks
  * they came in and put together here, so that appending to one never rewrites it.
  */
+import { STATUS_VERBS, type State } from '../domain/lifecycle.ts'
 import type { Scope } from '../domain/scope.ts'
 import type {
   Artifact,
@@ -42,12 +43,15 @@ export interface DocumentsRow {
   waits_behind: string | null
 }
 
-const messagesOf = (todo: string): string => `(select json_agg(${messageJson('s')} order by s.seq)
-  from messages s where s.todo_id = ${todo}.id)`
+const messagesOf = (
+  todo: string,
+  until = 'true',
+): string => `(select json_agg(${messageJson('s')} order by s.seq)
+  from messages s where s.todo_id = ${todo}.id and ${until})`
 
-const artifactsOf = (todo: string): string => `(select json_agg(json_build_object(
+const artifactsOf = (todo: string, until = 'true'): string => `(select json_agg(json_build_object(
     'append', a.append, 'artifact', a.artifact) order by a.seq)
-  from artifacts a where a.todo_id = ${todo}.id)`
+  from artifacts a where a.todo_id = ${todo}.id and ${until})`
 
 /** Everything of a todo but its row, as columns of {@link DocumentsRow}. */
 export const documentsOf = (todo: string, withArtifacts: string): string => `
@@ -138,6 +142,55 @@ export const readSettled = async (
     with_artifacts: true,
   })
   return rows.map((row) => toView(row, true))
+}
+
+const asOfStatement: Statement<TodoRow & DocumentsRow & AsOfRow> = statement(
+  'todos_as_of',
+  `select ${TODO_COLUMNS('t')}, w.seq as as_of, e.to_state, e.retrying, s.seq as set_seq, s.at as set_at,
+    ${messagesOf('t', 's.seq <= w.seq')} as messages, ${artifactsOf('t', 'a.seq <= w.seq')} as artifacts,
+    d.metadata, d.result, false as direct, null::uuid as waits_behind
+  from unnest(:ids::uuid[], :seqs::int[]) as w(id, seq)
+    join todos t on t.id = w.id
+    join events e on e.todo_id = w.id and e.seq = w.seq
+    cross join lateral (select v.seq, v.at from events v where v.todo_id = w.id and v.seq <= w.seq
+      and v.verb in ('send', ${STATUS_VERBS.map((verb) => `'${verb}'`).join(', ')})
+      order by v.seq desc limit 1) s
+    left join details d on d.todo_id = w.id`,
+)
+
+interface AsOfRow {
+  as_of: number
+  to_state: State
+  retrying: boolean
+  set_seq: number
+  set_at: Date
+}
+
+/**
+ * Todos as they were right after an event each: the same at every look, however they went on. What
+ * is not told to anyone outside (owner, lease, limits) is as it is now.
+ */
+export const readAsOf = async (
+  session: Session,
+  wanted: readonly { id: string; seq: number }[],
+): Promise<TodoView[]> => {
+  const rows = await session.run(asOfStatement, {
+    ids: wanted.map(({ id }) => id),
+    seqs: wanted.map(({ seq }) => seq),
+  })
+  return rows.map((row) => {
+    const view = toView(row, true)
+    const todo: Todo = {
+      ...view.todo,
+      state: row.to_state,
+      nextRetryAt: row.retrying ? row.set_at : null,
+      seq: row.as_of,
+      statusSeq: row.set_seq,
+      statusAt: row.set_at,
+      join: null,
+    }
+    return { ...view, todo }
+  })
 }
 
 const schemaStatement = statement<{ schema: JsonObject | null }>(

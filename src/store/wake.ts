@@ -1,25 +1,21 @@
 /**
  * Wakes: hints that something may have changed, so that a waiter looks now and not at its next
  * poll. Losing one costs latency, never work. Inside the process a ring is heard at once. For the
- * other processes rings are gathered and sent after the commit, by a connection of their own: the
- * first at once when the line was quiet, then one NOTIFY each few milliseconds (a NOTIFY inside
- * the hot transactions would make their commits queue behind one another).
+ * other processes rings are gathered and sent after the commit, over a bus (wake-bus.ts): the first
+ * at once when the line was quiet, then together each few milliseconds.
  */
 import { randomUUID } from 'node:crypto'
 import { EventEmitter } from 'node:events'
-import pg from 'pg'
 import type { Log } from '../base/log.ts'
-import { withTimeout } from '../base/time.ts'
 import type { Ring } from './database.ts'
+import type { WakeBus, WakeLine } from './wake-bus.ts'
 
-const CHANNEL = 'switchboard'
 const GATHER_MS = 5
-/** PostgreSQL refuses payloads of 8000 bytes and more. */
+/** The smallest bus takes 8000 bytes less a few. */
 const PAYLOAD_BYTES = 7000
 /** More topics than this in one gathering are sent as "look at everything". */
 const TOPICS_AT_MOST = 2000
 const KEEP_ALIVE_MS = 10_000
-const ANSWER_MS = 5000
 
 /** Heard by every listener: what was missed is unknown. */
 const ALL = '*'
@@ -48,29 +44,25 @@ export interface Wake {
 }
 
 export interface WakeOptions {
-  connectionString: string
+  bus: WakeBus
   log: Log
   onReconnect?: () => void
   /** How often a connection that says nothing is asked whether it is still there. */
   keepAliveMs?: number
-  /** How long it may take to answer. */
-  answerMs?: number
 }
 
 export const createWake = (options: WakeOptions): Wake => {
-  const { connectionString, log, onReconnect } = options
-  const { keepAliveMs = KEEP_ALIVE_MS, answerMs = ANSWER_MS } = options
+  const { bus, log, onReconnect, keepAliveMs = KEEP_ALIVE_MS } = options
   const self = randomUUID().slice(0, 8)
   const emitter = new EventEmitter()
   emitter.setMaxListeners(0)
   const prefixes = new Map<string, Set<(rest: string, count: number) => void>>()
-  let client: pg.Client | null = null
+  let line: WakeLine | null = null
   let stopping = false
   let gathered = new Map<string, number>()
   let timer: NodeJS.Timeout | null = null
   let sentAt = 0
   let sending = false
-  let asked: Promise<unknown> = Promise.resolve()
   /** Told when the connection there is now is lost. */
   let onLose: () => void = () => {}
 
@@ -98,75 +90,58 @@ export const createWake = (options: WakeOptions): Wake => {
   const payloads = (topics: ReadonlyMap<string, number>): string[] => {
     if (topics.has(ALL) || topics.size > TOPICS_AT_MOST) return [`${self}\n${ALL}`]
     const lines: string[] = []
-    let line = self
+    let text = self
     for (const [topic, count] of topics) {
       const ring = `\n${topic} ${count}`
-      if (line.length + ring.length > PAYLOAD_BYTES) {
-        lines.push(line)
-        line = self
+      if (text.length + ring.length > PAYLOAD_BYTES) {
+        lines.push(text)
+        text = self
       }
-      line += ring
+      text += ring
     }
-    lines.push(line)
+    lines.push(text)
     return lines
-  }
-
-  /** One query at a time, after whatever the connection is busy with. */
-  const ask = (of: pg.Client, text: string, values: unknown[] = []): Promise<unknown> => {
-    const answer = asked.then(() => of.query(text, values))
-    asked = answer.catch(() => {})
-    return answer
   }
 
   const send = async (): Promise<void> => {
     timer = null
-    if (!client || gathered.size === 0) return
+    if (!line || gathered.size === 0) return
     const topics = gathered
     gathered = new Map()
     sentAt = performance.now()
     sending = true
-    const text = `select pg_notify('${CHANNEL}', line) from unnest($1::text[]) as line`
     // The connection's own error handling follows; the polls make up for it.
-    await ask(client, text, [payloads(topics)]).catch(() => {})
+    await line.send(payloads(topics)).catch(() => {})
     sending = false
     schedule()
   }
 
-  /** Sends what is gathered, soon. While a NOTIFY is on its way more is gathered. */
+  /** Sends what is gathered, soon. While something is on its way more is gathered. */
   const schedule = (): void => {
-    if (timer || sending || stopping || !client || gathered.size === 0) return
+    if (timer || sending || stopping || !line || gathered.size === 0) return
     const quiet = performance.now() - sentAt
     timer = setTimeout(() => void send(), quiet >= GATHER_MS ? 0 : GATHER_MS - quiet)
   }
 
-  const lose = (lost: pg.Client): void => {
-    if (client !== lost) return
-    client = null
-    lost.end().catch(() => {})
+  const lose = (lost: WakeLine): void => {
+    if (line !== lost) return
+    line = null
+    lost.close().catch(() => {})
     onLose()
   }
 
-  const connect = async (): Promise<pg.Client> => {
-    const fresh = new pg.Client({
-      connectionString,
-      application_name: 'switchboard wake',
-      connectionTimeoutMillis: answerMs,
-      query_timeout: answerMs,
-      keepAlive: true,
+  const connect = async (): Promise<WakeLine> => {
+    let gone = false
+    let fresh: WakeLine | null = null
+    // It may break before we have it in hand.
+    const opened = await bus.connect(receive, () => {
+      gone = true
+      if (fresh) lose(fresh)
     })
-    fresh.on('error', () => lose(fresh))
-    fresh.on('end', () => lose(fresh))
-    fresh.on('notification', ({ payload }) => receive(payload ?? ''))
-    try {
-      await fresh.connect()
-      await fresh.query(`listen ${CHANNEL}`)
-    } catch (error) {
-      fresh.end().catch(() => {})
-      throw error
-    }
-    asked = Promise.resolve()
-    client = fresh
-    return fresh
+    fresh = opened
+    line = opened
+    if (gone) lose(opened)
+    return opened
   }
 
   /** What was rung here or elsewhere without a connection went nowhere: everybody looks at all. */
@@ -181,10 +156,10 @@ export const createWake = (options: WakeOptions): Wake => {
 
   /** A connection can die without a word; asking is the only way to notice. */
   const check = (): void => {
-    const checked = client
+    const checked = line
     if (!checked) return
-    ask(checked, 'select 1').catch(() => {
-      if (client !== checked) return
+    checked.check().catch(() => {
+      if (line !== checked) return
       log.warn('the listening connection stopped answering')
       lose(checked)
     })
@@ -204,12 +179,12 @@ export const createWake = (options: WakeOptions): Wake => {
       onLose = end(() => reject(new Error('the listening connection was lost: polling meanwhile')))
       signal.addEventListener('abort', stop, { once: true })
       if (signal.aborted) stop()
-      else if (!client) onLose()
+      else if (!line) onLose()
     })
 
   const ring = (rings: readonly Ring[]): void => {
     for (const { topic, count } of rings) {
-      if (client) gathered.set(topic, (gathered.get(topic) ?? 0) + count)
+      if (line) gathered.set(topic, (gathered.get(topic) ?? 0) + count)
       if (topic !== ALL) hear(topic, count)
     }
     schedule()
@@ -220,18 +195,17 @@ export const createWake = (options: WakeOptions): Wake => {
       await connect()
     },
     run: async (signal, onListening) => {
-      if (!client) await reconnect(signal)
-      if (client) onListening?.()
+      if (!line) await reconnect(signal)
+      if (line) onListening?.()
       await untilLost(signal)
     },
     stop: async () => {
       stopping = true
       if (timer) clearTimeout(timer)
       await send()
-      const last = client
-      client = null
-      // A peer that is gone does not answer the farewell.
-      if (last) await withTimeout(answerMs, 'closing', () => last.end()).catch(() => {})
+      const last = line
+      line = null
+      await last?.close().catch(() => {})
     },
     ring,
     on: (topic, listener) => {
@@ -252,6 +226,6 @@ export const createWake = (options: WakeOptions): Wake => {
       emitter.on(ALL, listener)
       return () => void emitter.off(ALL, listener)
     },
-    connected: () => client !== null,
+    connected: () => line !== null,
   }
 }

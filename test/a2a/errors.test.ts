@@ -53,6 +53,10 @@ test('where the card says no streaming, both streams are refused as plain JSON a
 })
 
 test('where push is not served, its four methods and an inline config are refused and store nothing', async () => {
+  const card = { capabilities: { pushNotifications: false } }
+  await app.services.operator.putQueue({ name: 'quiet', card })
+  const { token } = await app.vend(['send'], ['quiet'])
+  const a2a = a2aClient(app.url, 'quiet', token)
   const task = await a2a.submit('x')
   const before = await rowCounts(app)
   const url = 'https://example.com/hook'

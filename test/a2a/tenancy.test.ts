@@ -63,7 +63,7 @@ test("another tenant's task and one that never was are one answer, byte for byte
       )
       expect([method, theirs]).toEqual([method, never])
       expect(theirs.type).toMatch(/^application\/json/)
-      expect([-32001, -32003]).toContain(JSON.parse(theirs.text).error.code)
+      expect(JSON.parse(theirs.text).error.code).toBe(-32001)
     }
     expect(await rowCounts(app)).toEqual(before)
     expect(await a2a.get(task.id)).toEqual(shown)

@@ -1,7 +1,7 @@
 // A light that tells the truth, and an exact catch-up after a lost connection.
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient } from '../support/actors.ts'
-import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
+import { startApp, startNode, testConfig } from '../support/app.ts'
 import { card, lane, openBoardPage, openBrowser } from '../support/browser.ts'
 
 const app = await startApp()
@@ -57,16 +57,7 @@ test('a board goes on with a server that was restarted, logged in as before', as
   await page.getByText(/^reconnecting, stale since/).waitFor()
   await a2a.submit('sent meanwhile')
   const second = await startNode(app.databaseUrl, {
-    config: {
-      databaseUrl: app.databaseUrl,
-      dataDir: '/nonexistent',
-      host: '127.0.0.1',
-      port,
-      publicUrl: null,
-      adminToken: ADMIN_TOKEN,
-      metricsToken: null,
-      logLevel: 'silent',
-    },
+    config: testConfig({ port }),
   })
   await page.getByText('live', { exact: true }).waitFor()
   await lane(page, 'Submitted').getByText('sent meanwhile').waitFor()

@@ -79,6 +79,7 @@ test('the table is the one of the design: from, to, attempt and ready reason of 
     say: 'claimed > same keep',
     artifact: 'claimed > same keep',
     fork: 'claimed > same keep',
+    adopt: 'pending|claimed|input-required|auth-required|failed > same keep',
     join: 'claimed > pending released',
     interrupt: 'claimed > as asked keep',
     resume: 'input-required|auth-required > claimed keep',

@@ -5,7 +5,7 @@ import { startApp } from '../support/app.ts'
 import { metric } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
-const app = await startApp({ placeMs: 50, comeDueMs: 50 })
+const app = await startApp({ placeMs: 50, comeDueMs: 50, tidyMs: 50 })
 const { client, agent } = await app.line('desk', { contexts: 'parallel' })
 
 const readiness = async () => {
@@ -14,7 +14,7 @@ const readiness = async () => {
   return { status: response.status, reasons }
 }
 const up = (worker: string) => metric(app, `switchboard_worker_up{worker="${worker}"}`)
-const WORKERS = ['listener', 'reaper', 'bell', 'alarm', 'placer']
+const WORKERS = ['listener', 'reaper', 'bell', 'alarm', 'placer', 'janitor']
 
 test('a required worker that keeps failing makes the node unready by its name, alone, until it is well again', async () => {
   expect(await readiness()).toMatchObject({ status: 200, reasons: [] })
@@ -45,4 +45,13 @@ test('a required worker that keeps failing makes the node unready by its name, a
   for (const worker of WORKERS) {
     expect(await metric(app, `switchboard_worker_restarts_total{worker="${worker}"}`)).toBe(0)
   }
+})
+
+test('a janitor that keeps failing shows, and does not make the node unready', async () => {
+  await until(async () => (await up('janitor')) === 1)
+  await app.sql('alter table idempotency_keys rename column expires_at to hidden')
+  await until(async () => (await up('janitor')) === 0)
+  expect(await readiness()).toMatchObject({ status: 200, reasons: [] })
+  await app.sql('alter table idempotency_keys rename column hidden to expires_at')
+  await until(async () => (await up('janitor')) === 1)
 })

@@ -206,3 +206,34 @@ test('an agent that comes back with its last id is told of what happened to its 
   resumed.close()
   await other.stop()
 })
+
+test('how long a holder has been silent is told by the transition that began it and by the list of the board, also after progress', async () => {
+  const board = await openBoard(app, 'queue=desk')
+  const a2a = a2aClient(app.url, 'desk', desk.client.token)
+  const worker = agentClient(app.url, desk.agent.token)
+  const { id } = await a2a.submit('slow')
+  const todo = await worker.claim()
+  const listed = async () => {
+    const response = await fetch(`${app.url}/board/todos?queue=desk`, {
+      headers: { Authorization: `Bearer ${ADMIN_TOKEN}` },
+    })
+    const { lanes } = (await response.json()) as Answer
+    return lanes.held.todos.find((card: Answer) => card.id === id)
+  }
+  const [claimed] = (await board.until(({ json }) => json.verb === 'claim')).slice(-1)
+  expect(claimed!.json.progressAt).toEqual(expect.any(String))
+  expect((await listed()).progressAt).toBe(claimed!.json.progressAt)
+
+  await app.sql(`update todos set progress_at = now() - interval '31 seconds' where id = $1`, [id])
+  const silent = Date.now() - Date.parse((await listed()).progressAt)
+  expect(silent).toBeGreaterThan(30_000)
+  const { progressAt } = await worker.call('todos.progress', todo.held)
+  expect((await listed()).progressAt).toBe(progressAt)
+  await worker.call('todos.complete', todo.held)
+
+  // Progress itself is no transition.
+  const rest = await board.until(({ json }) => json.to === 'done')
+  board.close()
+  expect(rest.map(({ json }) => json.verb)).toEqual(['complete'])
+  expect(rest[0]!.json.progressAt).toBeNull()
+})

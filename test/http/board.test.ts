@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient, openStream } from '../support/actors.ts'
-import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
+import { ADMIN_TOKEN, startApp, startNode, testConfig } from '../support/app.ts'
 import { ask, operate, saying } from '../support/steps.ts'
 
 const FOLDER = new URL('../../src/http/board/', import.meta.url)
@@ -14,17 +14,6 @@ const client = a2aClient(app.url, 'a', a.client.token)
 const worker = agentClient(app.url, a.agent.token)
 const watcher = await app.vend(['watch'], ['a'], { name: 'watcher' })
 const answerer = await app.vend(['watch', 'answer'], ['a'], { name: 'answerer' })
-
-const config = {
-  databaseUrl: app.databaseUrl,
-  dataDir: '/nonexistent',
-  host: '127.0.0.1',
-  port: 0,
-  publicUrl: null,
-  adminToken: ADMIN_TOKEN,
-  metricsToken: null,
-  logLevel: 'silent',
-} as const
 
 const loginTo = (url: string, token: string, headers: Record<string, string> = {}) =>
   fetch(`${url}/board/login`, {
@@ -147,7 +136,7 @@ test('a log-in gives a cookie that no script reads and no other path or site is 
 
 test('behind TLS the cookie is sent over TLS only', async () => {
   const node = await startNode(app.databaseUrl, {
-    config: { ...config, publicUrl: 'https://board.example' },
+    config: testConfig({ publicUrl: 'https://board.example' }),
   })
   const response = await loginTo(node.url, ADMIN_TOKEN, { origin: 'https://board.example' })
   expect(response.headers.get('set-cookie')).toContain('; Secure')
@@ -198,7 +187,7 @@ test('a session is good on every node, after a restart, and as long as the admin
   expect((await look(other.url)).status).toBe(200)
   await other.stop()
   const changed = await startNode(app.databaseUrl, {
-    config: { ...config, adminToken: 'another-admin-token' },
+    config: testConfig({ adminToken: 'another-admin-token' }),
   })
   expect((await look(changed.url)).status).toBe(401)
   await changed.stop()

@@ -76,6 +76,7 @@ test('a todo that was made is a transition and then a ready, each with its own i
     at: '2026-01-02T03:04:05.006Z',
     phase: 'waiting',
     fromPhase: null,
+    progressAt: null,
   })
   expect(JSON.parse(events[1]!.data)).toEqual({
     position: 11,
@@ -123,6 +124,18 @@ test('what changes no state and readies nothing is not on the board', async () =
   )
   const { events } = await board(1, '?after=0')
   expect(events[0]!.id).toBe('32')
+})
+
+test('a transition that says that the work moved tells when, and no other does', async () => {
+  it.feed.tell(
+    anEvent({ position: 50, from: 'pending', to: 'claimed', verb: 'claim' }),
+    anEvent({ position: 52, from: 'claimed', to: 'input-required', verb: 'interrupt' }),
+    anEvent({ position: 54, from: 'input-required', to: 'claimed', verb: 'resumeLater' }),
+    anEvent({ position: 56, from: 'claimed', to: 'pending', verb: 'reapLease' }),
+  )
+  const { events } = await board(4, '?after=0')
+  const at = '2026-01-02T03:04:05.006Z'
+  expect(events.map(({ data }) => JSON.parse(data).progressAt)).toEqual([at, at, at, null])
 })
 
 test('a failure with a retry scheduled is on the board as waiting', async () => {

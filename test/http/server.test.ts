@@ -296,7 +296,7 @@ describe('A2A', () => {
     }
   })
 
-  test.each([['0.5'], ['99.0'], ['']])(
+  test.each([['0.5'], ['99.0'], ['one']])(
     'in version %j is refused before anything',
     async (version) => {
       const { a2a } = await start()

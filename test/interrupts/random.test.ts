@@ -1,7 +1,7 @@
 /**
- * Everything at once: agents ask, crash, come back and hand over, people answer twice, the clock
- * jumps, endpoints are revoked, tasks canceled, on a few todos over many connections and two
- * nodes. Nobody keeps count while it happens; afterwards the log of events must explain every
+ * Everything at once: agents ask, crash, come back and hand over, fork and join, people answer
+ * twice, the clock jumps, endpoints are revoked, tasks canceled, on a few todos, alone and in line,
+ * over many connections and two nodes. Nobody keeps count while it happens; afterwards the log of events must explain every
  * row, and every row the log.
  *
  * What is drawn depends on the seed, what it meets on the moment: RANDOM_SEED repeats the former.
@@ -19,7 +19,10 @@ import { direct, kindOf, startQuiet } from './support.ts'
 
 const SEED = Number(process.env.RANDOM_SEED ?? Date.now() % 1_000_000)
 const TODOS = 40
-const STEPS = 150
+/** Conversations that more than half of them are shared out to. */
+const LINES = 5
+const IN_LINE = 32
+const STEPS = 200
 const AGENTS = 6
 const QUEUE = 'chaos'
 
@@ -40,16 +43,30 @@ const quiet = async (act: Promise<unknown>): Promise<boolean> =>
     },
   )
 
+type Agent = typeof app.services.agent
+
+const readAll = (mine: Held, caller: Caller, agent: Agent): Promise<unknown> =>
+  agent
+    .messages({ ...mine, after: 0, waitMs: 0 }, caller, new AbortController().signal)
+    .then(({ messages }) => {
+      const through = messages.at(-1)?.seq
+      return through ? quiet(agent.acknowledge({ ...mine, through }, caller)) : true
+    })
+    .catch(kindOf)
+
 /** Writes that were let through although the writer knew it had lost the todo. */
 const trespasses: string[] = []
 const told: Told[] = []
 const callers: Caller[] = []
 
-const vend = async (): Promise<Caller> => (await app.vend(['work'], [QUEUE])).caller
+const vend = async (): Promise<Caller> => (await app.vend(['work', 'send'], [QUEUE])).caller
 
 const run = async (): Promise<void> => {
   const hands = nodes.map(direct)
-  const ids = await Promise.all(Array.from({ length: TODOS }, () => hands[0]!.send(QUEUE)))
+  const contextOf = (n: number) => (n < IN_LINE ? `talk-${n % LINES}` : undefined)
+  const ids = await Promise.all(
+    Array.from({ length: TODOS }, (_, n) => hands[0]!.send(QUEUE, contextOf(n))),
+  )
   for (let each = 0; each < AGENTS; each += 1) callers.push(await vend())
 
   const agentLife = async (number: number): Promise<void> => {
@@ -77,14 +94,7 @@ const run = async (): Promise<void> => {
       } else if (roll < 0.6) {
         await quiet(agent.heartbeat({ ...mine, ...(random() < 0.2 && { holdSeconds: 5 }) }, caller))
       } else if (roll < 0.7) {
-        const { signal } = new AbortController()
-        await agent
-          .messages({ ...mine, after: 0, waitMs: 0 }, caller, signal)
-          .then(({ messages }) => {
-            const through = messages.at(-1)?.seq
-            return through ? quiet(agent.acknowledge({ ...mine, through }, caller)) : true
-          })
-          .catch(kindOf)
+        await readAll(mine, caller, agent)
       } else if (roll < 0.76) await quiet(agent.progress(mine, caller))
       else if (roll < 0.82) {
         if (await quiet(agent.release(mine, caller))) drop()
@@ -94,6 +104,14 @@ const run = async (): Promise<void> => {
         if (await quiet(agent.fail({ ...mine, error, ...again }, caller))) drop()
       } else if (roll < 0.9) {
         if (await quiet(agent.complete(mine, caller))) drop()
+      } else if (roll < 0.96) {
+        const made = hands[number % 2]!.fork(mine, caller, QUEUE, 1 + Math.floor(random() * 2))
+        const until = (['all', 'any', 'each'] as const)[Math.floor(random() * 3)]!
+        const children = await made.catch(kindOf)
+        if (typeof children === 'string') continue
+        ids.push(...children)
+        await readAll(mine, caller, agent)
+        if (await quiet(agent.join({ ...mine, children, until }, caller))) drop()
       } else drop() // It crashes, or forgets.
       const gone = lost[Math.floor(random() * lost.length)]
       if (gone && random() < 0.2) {
@@ -240,6 +258,11 @@ test('it was not a quiet time: every kind of move has happened', async () => {
     expect(verbs, hint).toContain(verb)
   }
   for (const verb of ['reapLease', 'revoke', 'release', 'fail']) expect(verbs, hint).toContain(verb)
+  for (const verb of ['unblock', 'defer', 'fork', 'join', 'joined']) {
+    expect(verbs, hint).toContain(verb)
+  }
+  // By whether its holder is still there: which of the two, this time, is chance.
+  expect(verbs.has('resumeLater') || verbs.has('answerLater'), hint).toBe(true)
   expect(refusals.stale_fence, hint).toBeGreaterThan(0)
   const outcomes = new Set(told.map(({ told: is }) => (typeof is === 'string' ? is : is.outcome)))
   for (const outcome of ['resumed', 'requeued', 'inbox', 'repeated']) {

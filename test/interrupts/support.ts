@@ -77,21 +77,33 @@ export const leasesExpired = (app: Pick<App, 'url'>, queue: string) =>
 export const reclaimed = (app: Pick<App, 'url'>, queue: string) =>
   metric(app, `switchboard_interrupt_leases_reclaimed_total{queue="${queue}"}`)
 
-/** Todos that this endpoint claimed and asked about so long ago, made in one go. */
+interface Asked {
+  queue: string
+  owner: string
+  count: number
+  age: number
+  lines?: number | null
+}
+
+/**
+ * Todos that this endpoint claimed and asked about so long ago, made in one go; where `lines` is
+ * given, shared out to so many conversations in turn.
+ */
 export const askedInBulk = async (
   app: Sql,
-  { queue, owner, count, age }: { queue: string; owner: string; count: number; age: number },
+  { queue, owner, count, age, lines = null }: Asked,
 ): Promise<string[]> => {
   const ids = Array.from({ length: count }, () => randomUUID())
   await app.sql(
     `with w as (select id, ord from unnest($1::uuid[]) with ordinality as u(id, ord)),
     made as (
       insert into todos (id, queue, context_id, state, attempt, max_attempts, attempts_total, fence,
-        owner, lease_seconds, lease_expires_at, seq, status_seq, interrupted_at)
+        owner, lease_seconds, lease_expires_at, seq, status_seq, interrupted_at, line)
       select id, $2, 'c', 'input-required', 1, 5, 1, 1, $3::uuid, 300,
         now() - interval '1 hour', 3, 3,
-        now() - make_interval(secs => $4::int) - make_interval(secs => $5::int - ord)
-      from w returning id),
+        now() - make_interval(secs => $4::int) - make_interval(secs => $5::int - ord),
+        case when $6::int > 0 then md5($2 || ord % $6::int)::uuid end
+      from w order by ord returning id),
     tried as (
       insert into attempts (todo_id, seq, attempt, endpoint_id, claimed_at)
       select id, 1, 1, $3::uuid, now() from w)
@@ -101,7 +113,7 @@ export const askedInBulk = async (
       union all
       select id, 3, 'm3', 'agent', '{"messageId":"m3","role":"ROLE_AGENT","parts":[{"text":"?"}]}'::json
       from w`,
-    [ids, queue, owner, age, count],
+    [ids, queue, owner, age, count, lines],
   )
   return ids
 }
@@ -124,12 +136,21 @@ export interface Question {
 
 /** The services of a node, as those who use them would: an agent per caller, and an operator. */
 export const direct = ({ services: { agent, operator } }: Pick<App, 'services'>) => ({
-  send: async (queue: string): Promise<string> =>
-    (await operator.send({ queue, message: words('ROLE_USER', 'work') })).todo.id,
+  /** In a conversation, where one is named. */
+  send: async (queue: string, contextId?: string): Promise<string> => {
+    const message = { ...words('ROLE_USER', 'work'), ...(contextId && { contextId }) }
+    return (await operator.send({ queue, message })).todo.id
+  },
   /** Null where nothing is claimable. */
   claim: async (caller: Caller, queue: string): Promise<(Held & { view: TodoView }) | null> => {
     const [taken] = await agent.claim({ queues: [queue], limit: 1, waitMs: 0 }, caller, never)
     return taken ? { id: taken.view.todo.id, fence: taken.view.todo.fence, view: taken.view } : null
+  },
+  /** Makes children of it in this queue; their ids. */
+  fork: async ({ id, fence }: Held, caller: Caller, queue: string, count: number) => {
+    const child = { queue, message: words('ROLE_USER', 'a part of it') }
+    const children = Array.from({ length: count }, () => child)
+    return (await agent.fork({ id, fence, children }, caller)).map((made) => made.id)
   },
   ask: ({ id, fence }: Held, caller: Caller, { state = 'input-required', hold = true }: Question) =>
     agent.interrupt({ id, fence, state, hold, message: words('ROLE_AGENT', 'May I?') }, caller),

@@ -1,27 +1,35 @@
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { agentCard, etagOf, extendedCard, isKnown } from '../../src/protocol/card.ts'
+import { agentCard, extendedCard } from '../../src/protocol/card.ts'
+import { OWN_EXTENSIONS } from '../../src/protocol/extensions.ts'
 import { acceptSend, acceptStream } from '../../src/protocol/v1/accept.ts'
 import { REQUESTS } from '../../src/protocol/v1/schema.ts'
+import type { Queue, QueueCard } from '../../src/service/contract.ts'
 import { queue } from './v1/build.ts'
 
-const where = { publicUrl: 'https://work.example/sub/', versions: ['1.0'] }
+const WHERE = 'https://work.example/sub/'
+const BASE = 'https://work.example/sub/a2a/demo'
 
 describe('the agent card', () => {
   test('says what the operator wrote and what only the server knows', () => {
-    expect(agentCard(queue(), where)).toEqual({
+    expect(agentCard(queue(), WHERE)).toEqual({
       name: 'Demo',
       description: 'Does what it is told.',
       version: '1.2.3',
       supportedInterfaces: [
-        {
-          url: 'https://work.example/sub/a2a/demo/',
-          protocolBinding: 'JSONRPC',
-          protocolVersion: '1.0',
-        },
+        { url: `${BASE}/`, protocolBinding: 'JSONRPC', protocolVersion: '1.0' },
+        { url: BASE, protocolBinding: 'HTTP+JSON', protocolVersion: '1.0' },
+        { url: `${BASE}/`, protocolBinding: 'JSONRPC', protocolVersion: '0.3' },
+        { url: BASE, protocolBinding: 'HTTP+JSON', protocolVersion: '0.3' },
       ],
-      capabilities: { streaming: true, pushNotifications: false, extendedAgentCard: false },
+      capabilities: {
+        streaming: true,
+        pushNotifications: true,
+        extendedAgentCard: false,
+        extensions: OWN_EXTENSIONS,
+      },
       securitySchemes: { bearer: { httpAuthSecurityScheme: { scheme: 'Bearer' } } },
-      securityRequirements: [{ schemes: { bearer: { list: [] } } }],
+      securityRequirements: [{ schemes: { bearer: { list: ['send'] } } }],
       defaultInputModes: ['text/plain', 'application/json'],
       defaultOutputModes: ['text/plain', 'application/json'],
       skills: [{ id: 'do', name: 'Do', description: 'Does it.', tags: ['work'] }],
@@ -29,53 +37,93 @@ describe('the agent card', () => {
   })
 
   test('declares what the operator switched off or on', () => {
-    const capabilities = { streaming: false, extendedAgentCard: true }
-    expect(agentCard(queue({ capabilities }), where).capabilities).toEqual({
-      ...capabilities,
-      pushNotifications: false,
-    })
+    const capabilities = { streaming: false, pushNotifications: false, extendedAgentCard: true }
+    expect(agentCard(queue({ capabilities }), WHERE).capabilities).toMatchObject(capabilities)
+  })
+
+  test("has the operator's extensions behind the server's own, which may be required", () => {
+    const [ours] = OWN_EXTENSIONS
+    const extensions = [
+      { uri: 'https://a.example/x', description: '', required: false, params: {} },
+      { uri: 'urn:b', required: true, params: { n: 1 } },
+      { uri: ours!.uri, required: true },
+    ]
+    const card = agentCard(queue({ capabilities: { extensions } }), WHERE)
+    expect(card.capabilities.extensions).toEqual([
+      { ...ours, required: true },
+      ...OWN_EXTENSIONS.slice(1),
+      { uri: 'https://a.example/x' },
+      { uri: 'urn:b', required: true, params: { n: 1 } },
+    ])
+  })
+
+  test('of an agent that lists no skill shows what it is for', () => {
+    const only = [
+      { id: 'demo', name: 'Demo', description: 'Does what it is told.', tags: ['demo'] },
+    ]
+    expect(agentCard(queue({ skills: [] }), WHERE).skills).toEqual(only)
   })
 
   test('keeps its extension to itself', () => {
-    const text = JSON.stringify(agentCard(queue({ extended: { name: 'secret' } }), where))
+    const text = JSON.stringify(agentCard(queue({ extended: { name: 'secret' } }), WHERE))
     expect(text).not.toContain('secret')
   })
 
   test('is extended member by member, but never in how it is reached', () => {
-    const extended = { name: 'More', supportedInterfaces: [], capabilities: {}, skills: [] }
+    const skills = [{ id: 's', name: 'S', description: 'D', tags: ['t'] }]
+    const extended = { name: 'More', supportedInterfaces: [], capabilities: {}, skills }
     const demo = queue({ capabilities: { extendedAgentCard: true }, extended })
-    const card = agentCard(demo, where)
-    expect(extendedCard(demo, card)).toEqual({ ...card, name: 'More', skills: [] })
+    const card = agentCard(demo, WHERE)
+    expect(extendedCard(demo, card)).toEqual({ ...card, name: 'More', skills })
   })
 
   test('has no extension that it does not declare, or that is not there', () => {
-    expect(() => extendedCard(queue({ extended: {} }), {})).toThrow(
+    const card = agentCard(queue(), WHERE)
+    expect(() => extendedCard(queue({ extended: {} }), card)).toThrow(
       expect.objectContaining({ kind: 'unsupported' }),
     )
-    expect(() => extendedCard(queue({ capabilities: { extendedAgentCard: true } }), {})).toThrow(
+    expect(() => extendedCard(queue({ capabilities: { extendedAgentCard: true } }), card)).toThrow(
       expect.objectContaining({ kind: 'no_extended_card' }),
     )
   })
 })
 
-describe('an entity tag', () => {
-  test('follows the content', () => {
-    expect(etagOf('a')).toBe(etagOf('a'))
-    expect(etagOf('a')).not.toBe(etagOf('b'))
-    expect(etagOf('a')).toMatch(/^"[\w-]{27}"$/)
-  })
+/** Members that hold nothing, by path. */
+const empties = (value: unknown, path = ''): string[] => {
+  if (value === '' || value === null || value === undefined) return [path]
+  if (typeof value !== 'object') return []
+  const members = Object.entries(value)
+  return members.length === 0
+    ? [path]
+    : members.flatMap(([key, member]) => empties(member, `${path}.${key}`))
+}
 
-  test.each([
-    [undefined, false],
-    ['', false],
-    ['"x"', true],
-    ['W/"x"', true],
-    ['"y", "x"', true],
-    ['*', true],
-    ['x', false],
-  ])('"x" is known to If-None-Match %j: %s', (header, known) => {
-    expect(isKnown(header, '"x"')).toBe(known)
-  })
+test('whatever was stored, a card is whole and nothing in it is empty', () => {
+  const members = fc.dictionary(
+    fc.constantFrom(
+      ...['name', 'description', 'version', 'provider', 'documentationUrl', 'iconUrl'],
+      ...['defaultInputModes', 'defaultOutputModes', 'skills', 'invented'],
+    ),
+    fc.oneof(
+      fc.jsonValue(),
+      fc.array(
+        fc.record(
+          { id: fc.jsonValue(), name: fc.string(), tags: fc.array(fc.string()) },
+          { requiredKeys: [] },
+        ),
+      ),
+    ),
+  )
+  fc.assert(
+    fc.property(members, members, (card, extended) => {
+      const stored = { capabilities: { extendedAgentCard: true }, ...card, extended }
+      const odd: Queue = { ...queue(), card: stored as unknown as QueueCard }
+      const shown = agentCard(odd, WHERE)
+      expect(empties(shown)).toEqual([])
+      expect(empties(extendedCard(odd, shown))).toEqual([])
+      expect(shown.skills.length).toBeGreaterThan(0)
+    }),
+  )
 })
 
 describe('what a card leaves out is refused:', () => {
@@ -108,6 +156,7 @@ describe('what a card leaves out is refused:', () => {
     [['image/*'], 'image/png', null],
     [['image/*'], 'images/png', 'content_type'],
     [['*/*'], 'image/png', null],
+    [[], 'application/x-odd', null],
     [['text/plain'], 'application/pdf', null],
   ])('with the modes %j a part of %s is %s', (modes, mediaType, kind) => {
     const skills = mediaType === 'application/pdf' ? [{ inputModes: ['application/pdf'] }] : []
@@ -117,8 +166,9 @@ describe('what a card leaves out is refused:', () => {
 
   test('push configs inside a send', () => {
     const configuration = { taskPushNotificationConfig: { url: 'https://example.com' } }
-    expect(kindOf(() => acceptSend(queue(), send({ text: 'x' }, { configuration })))).toBe(
-      'push_unsupported',
-    )
+    const sent = send({ text: 'x' }, { configuration })
+    expect(kindOf(() => acceptSend(queue(), sent))).toBe(null)
+    const off = queue({ capabilities: { pushNotifications: false } })
+    expect(kindOf(() => acceptSend(off, sent))).toBe('push_unsupported')
   })
 })

@@ -9,7 +9,8 @@ import {
   stream,
   unary,
 } from '../../src/protocol/method.ts'
-import { type Answered, createRpc, type RpcAnswer } from '../../src/rpc/server.ts'
+import type { Answer, Answered } from '../../src/rpc/answer.ts'
+import { createRpc } from '../../src/rpc/server.ts'
 
 async function* count(to: number): AsyncGenerator<StreamItem> {
   for (let n = 1; n <= to; n += 1) yield { id: String(n), result: n }
@@ -75,7 +76,7 @@ const create = (surface: 'a2a' | 'api', signal = new AbortController().signal) =
     } as unknown as Parameters<typeof createRpc>[0]['log'],
     onCall: (call) => answered.push(call),
   })
-  const ask = (body: unknown, serve = () => served): Promise<RpcAnswer> =>
+  const ask = (body: unknown, serve = () => served): Promise<Answer> =>
     rpc.answer({
       text: typeof body === 'string' ? body : JSON.stringify(body),
       requestId: 'r-1',

@@ -5,12 +5,21 @@
 import { beforeAll, expect, test } from 'vitest'
 import { readClaimed } from '../../src/store/claim.ts'
 import type { Session, Statement, Values } from '../../src/store/database.ts'
+import { leaseDeliveries } from '../../src/store/deliveries.ts'
+import { listDeliveries, purgeDeliveries } from '../../src/store/delivery-log.ts'
 import { readDeadHolders } from '../../src/store/endpoints.ts'
 import { readEvents, readFeed } from '../../src/store/events.ts'
-import { readLiveChildren, readOrphans } from '../../src/store/families.ts'
+import { countLiveChildren, readCutShort } from '../../src/store/families.ts'
+import { expireKeys, readKey } from '../../src/store/idempotency.ts'
 import { listTodos } from '../../src/store/lists.ts'
-import { addTodo } from '../../src/store/todos.ts'
-import { transitionDue, transitionLine, tryTransition } from '../../src/store/transition.ts'
+import { readClaimers, readQueueRoom } from '../../src/store/room.ts'
+import { addTodo, addTodoOnce, type NewTodo } from '../../src/store/todos.ts'
+import {
+  readDue,
+  transitionDue,
+  transitionLine,
+  tryTransition,
+} from '../../src/store/transition.ts'
 import { readView } from '../../src/store/views.ts'
 import { withClient } from '../support/database.ts'
 import { openStore } from '../support/store.ts'
@@ -68,7 +77,9 @@ const plansOf = async (use: (session: Session) => Promise<unknown>): Promise<str
 const expectIndexed = (plans: string[], index: string): void => {
   for (const plan of plans) {
     expect(plan).toContain(index)
-    expect(plan).not.toMatch(/Seq Scan on (todos|events|messages|attempts|artifacts)/)
+    expect(plan).not.toMatch(
+      /Seq Scan on (todos|events|messages|attempts|artifacts|idempotency_keys|push_configs|deliveries)/,
+    )
     expect(plan).not.toMatch(/Sort Key: .*(due_at|priority)/)
   }
 }
@@ -133,6 +144,27 @@ beforeAll(async () => {
     select id, 'a', 2, false, false, '{}' from todos where state = 'done'`,
     [],
   )
+  await database.query(
+    `insert into idempotency_keys (endpoint_id, queue, source, key, digest, todo_id, seq, expires_at)
+    select ${owner}, 'q' || n % 10, 'key', 'k' || n, sha256('x'), gen_random_uuid(), 1,
+      now() + (n % 1000 - 10) * interval '1 minute' from generate_series(1, 100000) n`,
+    [],
+  )
+  // One in ten of 20,000 webhooks is owed something, half of that is not due yet.
+  await database.query(
+    `insert into push_configs (todo_id, config_id, dialect, url, host, secret, owed, due_at)
+     select id, 'c', '1.0', 'https://h', 'h' || n % 50, 's', case when n % 10 = 0 then 1 else 0 end,
+       case when n % 10 = 0 then now() + ((n % 100 - 50) || ' minutes')::interval end
+     from (select id, row_number() over () as n from todos limit 20000) t`,
+    [],
+  )
+  await database.query(
+    `insert into deliveries (todo_id, config_id, seq, queue, state, settled_at)
+     select todo_id, config_id, n, 'q1', case when owed > 0 and n = 5 then 'pending' else 'delivered' end,
+       case when owed > 0 and n = 5 then null else now() end
+     from push_configs cross join generate_series(1, 5) n`,
+    [],
+  )
   await database.query('analyze', [])
 }, 120_000)
 
@@ -181,20 +213,49 @@ test('settling a revoked endpoint reads the held and the interrupted todos, and 
   }
 })
 
+const newTodo: NewTodo = {
+  id: SOMEBODY,
+  queue: 'q1',
+  contextId: 'c',
+  clientId: null,
+  priority: 1,
+  maxAttempts: 5,
+  message: { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'x' }] },
+  detail: {},
+}
+
+test('a keyed send probes the keys by their key, and the janitor by their end', async () => {
+  const key = {
+    endpointId: SOMEBODY,
+    queue: 'q1',
+    source: 'key',
+    key: 'k1',
+    digest: 'ab'.repeat(32),
+    seconds: 60,
+  } as const
+  for (const use of [
+    (session: Session) => readKey(session, key),
+    (session: Session) => addTodoOnce(session, newTodo, key),
+    (session: Session) => tryTransition(session, 'message', SOMEBODY, { key }),
+  ]) {
+    expectIndexed(await plansOf(use), 'idempotency_key_once')
+  }
+  const expire = (session: Session) => expireKeys(session, 500)
+  expectIndexed(await plansOf(expire), 'idempotency_keys_expires')
+})
+
+test('a send without a key does not look at the keys', async () => {
+  for (const use of [
+    (session: Session) => addTodo(session, newTodo),
+    (session: Session) => tryTransition(session, 'message', SOMEBODY, {}),
+  ]) {
+    for (const plan of await plansOf(use)) expect(plan).not.toContain('idempotency')
+  }
+})
+
 test('whoever joins a line, and whoever leaves its front, looks at that line only', async () => {
   const line = SOMEBODY
-  const join = (session: Session) =>
-    addTodo(session, {
-      id: SOMEBODY,
-      queue: 'q1',
-      contextId: 'c',
-      clientId: null,
-      priority: 1,
-      maxAttempts: 5,
-      message: { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'x' }] },
-      detail: {},
-      line,
-    })
+  const join = (session: Session) => addTodo(session, { ...newTodo, line })
   const leave = (session: Session) =>
     tryTransition(session, 'complete', SOMEBODY, { endpoint: SOMEBODY, fence: '1' })
   const follow = (session: Session) => transitionLine(session, line)
@@ -204,10 +265,21 @@ test('whoever joins a line, and whoever leaves its front, looks at that line onl
 test('children are found by their parent, and the live ones among the ended by an index of their own', async () => {
   const due = { limit: 10, except: [] }
   for (const use of [
-    (session: Session) => readOrphans(session, due),
-    (session: Session) => readLiveChildren(session, SOMEBODY, 10),
+    (session: Session) => readCutShort(session, due),
+    (session: Session) => countLiveChildren(session, SOMEBODY),
+    (session: Session) => transitionDue(session, 'cancel', due, { parents: [SOMEBODY] }),
+    (session: Session) => readDue(session, 'cancel', due, { parents: [SOMEBODY] }),
   ]) {
     expectIndexed(await plansOf(use), 'todos_live_children')
+  }
+})
+
+test('what runs under a limit is counted among the claimed todos', async () => {
+  for (const use of [
+    (session: Session) => readQueueRoom(session, 'q1', 3),
+    (session: Session) => readClaimers(session, 'q1'),
+  ]) {
+    expectIndexed(await plansOf(use), 'todos_lease')
   }
 })
 
@@ -227,6 +299,36 @@ test('a todo, its events and the feed are read by their keys', async () => {
   const watched = [{ id: SOMEBODY, after: 3 }]
   expectIndexed(await plansOf((session) => readEvents(session, watched, 100)), 'events_pkey')
   expectIndexed(await plansOf((session) => readFeed(session, 10, 100)), 'events_position')
+})
+
+test('a courier probes the index of what is due, and each line for its first', async () => {
+  const busy = new Map([['h1', 8]])
+  const plans = await plansOf((session) =>
+    leaseDeliveries(session, { owner: SOMEBODY, limit: 32, perHost: 8, leaseSeconds: 30, busy }),
+  )
+  for (const plan of plans) {
+    for (const index of ['push_configs_due', 'push_configs_pkey', 'deliveries_line']) {
+      expect(plan).toContain(index)
+    }
+    // What is sorted is what the innermost limit let through.
+    expect(plan).not.toMatch(/Seq Scan on (push_configs|deliveries)/)
+  }
+})
+
+test('a move looks its webhooks up by its todo, where it has any', async () => {
+  const complete = (session: Session) =>
+    tryTransition(session, 'complete', SOMEBODY, { endpoint: SOMEBODY, fence: '1' })
+  expectIndexed(await plansOf(complete), 'push_configs_pkey')
+})
+
+test('the log of deliveries reads an index in order', async () => {
+  const page = { pageSize: 50 }
+  const all = { kind: 'all' } as const
+  const read = (filter: object) =>
+    plansOf((session) => listDeliveries(session, { ...page, ...filter }, all))
+  expectIndexed(await read({}), 'deliveries_log')
+  expectIndexed(await read({ state: 'dead' }), 'deliveries_by_state')
+  expectIndexed(await plansOf((session) => purgeDeliveries(session, 1000)), 'deliveries_settled')
 })
 
 test('no statement is compiled: a plan that lacks an index looks far dearer than it is', async () => {

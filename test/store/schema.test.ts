@@ -91,6 +91,8 @@ test('starts that race migrate an empty database once', async () => {
       '0004_lines',
       '0005_families',
       '0006_live_children',
+      '0007_idempotency',
+      '0008_push',
       '0009_answer_links',
     ])
     expect(await pendingMigrations(clone.url)).toEqual([])

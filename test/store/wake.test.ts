@@ -1,19 +1,65 @@
-import { afterAll, expect, test } from 'vitest'
+// Case F062: the wakes alone, over each bus.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { REGIMES } from '../../src/background/failures.ts'
 import { createSupervisor } from '../../src/background/supervisor.ts'
 import { createLog } from '../../src/base/log.ts'
 import { createMetrics } from '../../src/base/metrics.ts'
 import { createWake, type Wake } from '../../src/store/wake.ts'
+import type { WakeBus } from '../../src/store/wake-bus.ts'
+import { natsBus } from '../../src/store/wake-nats.ts'
+import { postgresBus } from '../../src/store/wake-postgres.ts'
+import { killed } from '../support/child.ts'
 import { cloneDatabase, withClient } from '../support/database.ts'
+import { findProgram, freePort, startProgram } from '../support/program.ts'
 import { until } from '../support/until.ts'
 
 const clone = await cloneDatabase()
+afterAll(() => clone.drop())
+
+/** A bus, and a way to cut all of its lines off at once. */
+interface Carrier {
+  name: string
+  bus(): WakeBus
+  cut(): Promise<void>
+}
+
+const carriers: Carrier[] = [
+  {
+    name: 'LISTEN/NOTIFY',
+    bus: () => postgresBus({ connectionString: clone.url }),
+    cut: () =>
+      withClient(clone.url, async (client) => {
+        await client.query(
+          `select pg_terminate_backend(pid) from pg_stat_activity
+          where application_name = 'switchboard wake' and datname = current_database()`,
+        )
+      }),
+  },
+]
+
+const nats = findProgram('nats-server')
+const natsPort = await freePort()
+if (nats !== null) {
+  const port = natsPort
+  const start = () => startProgram(nats, ['-a', '127.0.0.1', '-p', String(port)], port)
+  let server = await start()
+  carriers.push({
+    name: 'NATS',
+    bus: () => natsBus({ url: `nats://127.0.0.1:${port}/test` }),
+    cut: async () => {
+      await killed(server)
+      server = await start()
+    },
+  })
+}
+
 const log = createLog('silent')
 let reconnects = 0
+
 /** As in a node: under a supervisor, which makes a lost connection anew. */
-const start = async (): Promise<Wake> => {
+const start = async (bus: WakeBus): Promise<Wake> => {
   const wake = createWake({
-    connectionString: clone.url,
+    bus,
     log,
     onReconnect: () => {
       reconnects += 1
@@ -31,13 +77,6 @@ const start = async (): Promise<Wake> => {
   }
   return { ...wake, stop }
 }
-const here = await start()
-const there = await start()
-afterAll(async () => {
-  await here.stop()
-  await there.stop()
-  await clone.drop()
-})
 
 const heard = (wake: Wake, topic: string): number[] => {
   const counts: number[] = []
@@ -47,51 +86,81 @@ const heard = (wake: Wake, topic: string): number[] => {
 
 const total = (counts: number[]): number => counts.reduce((sum, count) => sum + count, 0)
 
-test('a ring is heard at once in its own process, and soon in the others, but not twice', async () => {
-  const [own, other] = [heard(here, 'queue:a'), heard(there, 'queue:a')]
-  here.ring([{ topic: 'queue:a', count: 2 }])
-  expect(own).toEqual([2])
-  await until(() => other.length > 0, { what: 'the other process hears' })
-  expect(other).toEqual([2])
-  expect(own).toEqual([2])
-})
-
-test('rings of one moment are sent together, with their counts added up', async () => {
-  const other = heard(there, 'queue:burst')
-  for (let n = 0; n < 500; n += 1) here.ring([{ topic: 'queue:burst', count: 1 }])
-  await until(() => total(other) === 500, { what: 'all 500 rings' })
-  expect(other.length).toBeLessThan(10)
-})
-
-test('more topics than fit into one payload all arrive', async () => {
-  const ids = Array.from({ length: 600 }, (_, n) => `todo:${String(n).padStart(36, '0')}`)
-  const arrived = new Set<string>()
-  const off = there.onPrefix('todo:', (id) => arrived.add(`todo:${id}`))
-  here.ring(ids.map((topic) => ({ topic, count: 1 })))
-  await until(() => arrived.size === ids.length, { what: 'every topic' })
-  off()
-})
-
-test('a listening connection that is cut off is made anew, ten times, and everybody looks again', async () => {
-  let lost = 0
-  const off = there.onLost(() => {
-    lost += 1
+describe.each(carriers)('$name', ({ bus, cut }) => {
+  let here: Wake
+  let there: Wake
+  beforeAll(async () => {
+    here = await start(bus())
+    there = await start(bus())
+    return async () => {
+      await here.stop()
+      await there.stop()
+    }
   })
-  for (let round = 1; round <= 10; round += 1) {
-    const before = reconnects
-    await withClient(clone.url, (client) =>
-      client.query(
-        `select pg_terminate_backend(pid) from pg_stat_activity
-        where application_name = 'switchboard wake' and datname = current_database()`,
-      ),
-    )
-    await until(() => reconnects >= before + 2 && here.connected() && there.connected(), {
-      what: `both are back, round ${round}`,
+
+  test('a ring is heard at once in its own process, and soon in the others, but not twice', async () => {
+    const [own, other] = [heard(here, 'queue:a'), heard(there, 'queue:a')]
+    here.ring([{ topic: 'queue:a', count: 2 }])
+    expect(own).toEqual([2])
+    await until(() => other.length > 0, { what: 'the other process hears' })
+    expect(other).toEqual([2])
+    expect(own).toEqual([2])
+  })
+
+  test('rings of one moment are sent together, with their counts added up', async () => {
+    const other = heard(there, 'queue:burst')
+    for (let n = 0; n < 500; n += 1) here.ring([{ topic: 'queue:burst', count: 1 }])
+    await until(() => total(other) === 500, { what: 'all 500 rings' })
+    expect(other.length).toBeLessThan(10)
+  })
+
+  test('more topics than fit into one payload all arrive', async () => {
+    const ids = Array.from({ length: 600 }, (_, n) => `todo:${String(n).padStart(36, '0')}`)
+    const arrived = new Set<string>()
+    const off = there.onPrefix('todo:', (id) => arrived.add(`todo:${id}`))
+    here.ring(ids.map((topic) => ({ topic, count: 1 })))
+    await until(() => arrived.size === ids.length, { what: 'every topic' })
+    off()
+  })
+
+  test('a listening connection that is cut off is made anew, ten times, and everybody looks again', async () => {
+    let lost = 0
+    const off = there.onLost(() => {
+      lost += 1
     })
-    const other = heard(there, `queue:round${round}`)
-    here.ring([{ topic: `queue:round${round}`, count: 1 }])
-    await until(() => total(other) >= 1, { what: `a ring after round ${round}` })
-  }
-  off()
-  expect(lost).toBeGreaterThanOrEqual(10)
-}, 60_000)
+    for (let round = 1; round <= 10; round += 1) {
+      const before = reconnects
+      await cut()
+      await until(() => reconnects >= before + 2 && here.connected() && there.connected(), {
+        what: `both are back, round ${round}`,
+      })
+      const other = heard(there, `queue:round${round}`)
+      here.ring([{ topic: `queue:round${round}`, count: 1 }])
+      await until(() => total(other) >= 1, { what: `a ring after round ${round}` })
+    }
+    off()
+    expect(lost).toBeGreaterThanOrEqual(10)
+  }, 60_000)
+})
+
+test.skipIf(nats === null)(
+  'installations that share a NATS server are told apart by the path of its URL',
+  async () => {
+    const [, carrier] = carriers
+    const own = await start(carrier!.bus())
+    const foreign = await start(natsBus({ url: `nats://127.0.0.1:${natsPort}/other` }))
+    const twin = await start(carrier!.bus())
+    const [strange, familiar] = [heard(foreign, 'queue:a'), heard(twin, 'queue:a')]
+    own.ring([{ topic: 'queue:a', count: 1 }])
+    await until(() => familiar.length > 0, { what: 'the twin hears' })
+    foreign.ring([{ topic: 'queue:b', count: 1 }])
+    expect(strange).toEqual([])
+    for (const wake of [own, foreign, twin]) await wake.stop()
+  },
+)
+
+test.skipIf(nats === null)('a NATS server that is not there fails the start, soon', async () => {
+  const wake = createWake({ bus: natsBus({ url: 'nats://127.0.0.1:1/x', answerMs: 500 }), log })
+  await expect(wake.start()).rejects.toThrow()
+  await wake.stop()
+})

@@ -5,6 +5,7 @@
 import { afterAll } from 'vitest'
 import { createSwitchboard, type Switchboard, type SwitchboardOptions } from '../../src/app.ts'
 import { createLog } from '../../src/base/log.ts'
+import type { Config } from '../../src/config.ts'
 import type { Caller, Endpoint, EndpointVerb } from '../../src/domain/scope.ts'
 import { cloneDatabase, withClient } from './database.ts'
 
@@ -26,26 +27,36 @@ export interface App extends Switchboard {
   line(name: string, policy?: Record<string, unknown>): Promise<{ client: Vended; agent: Vended }>
 }
 
-export type AppOptions = Partial<SwitchboardOptions>
+/** The environment of a test's node. */
+export const testConfig = (more: Partial<Config> = {}): Config => ({
+  databaseUrl: null,
+  directUrl: null,
+  natsUrl: null,
+  dataDir: '/nonexistent',
+  host: '127.0.0.1',
+  port: 0,
+  publicUrl: null,
+  card: 'hybrid',
+  cardKeys: [],
+  adminToken: ADMIN_TOKEN,
+  metricsToken: null,
+  webhookAllowHttp: false,
+  webhookAllow: [],
+  logLevel: 'silent',
+  ...more,
+})
+
+export type AppOptions = Partial<SwitchboardOptions> & { natsUrl?: string }
 
 /** A running node on `databaseUrl`; the caller stops it. */
 export const startNode = async (
   databaseUrl: string,
-  options: AppOptions = {},
+  { natsUrl, ...options }: AppOptions = {},
 ): Promise<Switchboard & { url: string }> => {
   const node = createSwitchboard({
     databaseUrl,
     log: createLog(process.env.TEST_LOG === '1' ? 'debug' : 'silent'),
-    config: {
-      databaseUrl,
-      dataDir: '/nonexistent',
-      host: '127.0.0.1',
-      port: 0,
-      publicUrl: null,
-      adminToken: ADMIN_TOKEN,
-      metricsToken: null,
-      logLevel: 'silent',
-    },
+    config: testConfig(natsUrl === undefined ? {} : { natsUrl }),
     ...options,
   })
   const { url } = await node.start()

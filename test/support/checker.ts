@@ -65,13 +65,14 @@ const checkTodo = (log: Log, row: Answer, own: Answer[], what: string): void => 
   expect(endings.length, what).toBe(ENDS.includes(row.state) ? 1 : 0)
   expect(own.filter(({ verb }) => verb === 'complete').length, what).toBeLessThanOrEqual(1)
 
-  // Every todo that goes on has something that will move it, if only who stands before it.
+  // Every todo that goes on has something that will move it, if only who stands before it, or
+  // its children.
   const ended = ENDS.includes(row.state) || (row.state === 'failed' && !row.next_retry_at)
   const ahead =
     row.line && !row.front && log.todos.some((other) => other.line === row.line && other.front)
   const alarm =
     {
-      pending: row.due_at ?? ahead,
+      pending: row.due_at ?? row.join_until ?? ahead,
       claimed: row.lease_expires_at,
       failed: row.next_retry_at,
     }[row.state as 'pending'] ?? row.interrupted_at
@@ -178,7 +179,17 @@ export const checkTold = (log: Log, told: readonly Told[], hint: string): Set<st
 }
 
 /** Verbs of which a stream says nothing. */
-const UNSEEN = ['progress', 'message', 'defer', 'unblock', 'fork', 'join', 'joined', 'comeDue']
+const UNSEEN = [
+  'progress',
+  'message',
+  'defer',
+  'unblock',
+  'fork',
+  'adopt',
+  'join',
+  'joined',
+  'comeDue',
+]
 
 const SEEN_AS: Record<string, string> = {
   pending: 'SUBMITTED',

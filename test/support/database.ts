@@ -40,12 +40,10 @@ export const withClient = async <T>(
   }
 }
 
-export const cloneDatabase = async (): Promise<Database> => {
+const createDatabase = async (template: string): Promise<Database> => {
   const { url, run } = inject('postgres')
   const name = `${run}_${randomUUID().slice(0, 8)}`
-  await withClient(url, (client) =>
-    client.query(`create database ${name} template ${run}_template`),
-  )
+  await withClient(url, (client) => client.query(`create database ${name} ${template}`))
   return {
     url: urlOf(url, name),
     drop: () =>
@@ -54,3 +52,9 @@ export const cloneDatabase = async (): Promise<Database> => {
       }),
   }
 }
+
+export const cloneDatabase = (): Promise<Database> =>
+  createDatabase(`template ${inject('postgres').run}_template`)
+
+/** With no schema in it. */
+export const emptyDatabase = (): Promise<Database> => createDatabase('')

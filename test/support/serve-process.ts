@@ -11,8 +11,12 @@ export interface ServeProcess {
   log: string[]
 }
 
+export const serveProcess = (databaseUrl: string, ...options: string[]): Promise<ServeProcess> =>
+  serveProcessWith({}, databaseUrl, ...options)
+
 /** Comes back once it listens; is ended with the test file, if nobody ended it before. */
-export const serveProcess = async (
+export const serveProcessWith = async (
+  env: NodeJS.ProcessEnv,
   databaseUrl: string,
   ...options: string[]
 ): Promise<ServeProcess> => {
@@ -24,6 +28,7 @@ export const serveProcess = async (
       DATABASE_URL: databaseUrl,
       PORT: '0',
       SWITCHBOARD_ADMIN_TOKEN: ADMIN_TOKEN,
+      ...env,
     },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

@@ -21,8 +21,8 @@ export const addDev = (program: Command): void => {
       const { banner } = await import('../banner.ts')
       await liveUntilSignal(async (life) => {
         await parts.holdDataDir(life, config)
-        const databaseUrl = await parts.openDatabase(life, config)
-        const { server, url } = await parts.startServer(life, config, databaseUrl, drain)
+        const opened = await parts.openDatabase(life, config)
+        const { server, url } = await parts.startServer(life, config, opened, drain)
         const dev = await setUpDemo(url, config.adminToken, config.dataDir)
         await life.step(
           () => startDemoAgent(dev.url, dev.agentToken),

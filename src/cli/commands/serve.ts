@@ -14,8 +14,8 @@ export const addServe = (program: Command): void => {
       // Only what serves loads the server: the other commands answer sooner without it.
       const parts = await import('../parts.ts')
       await liveUntilSignal(async (life) => {
-        const databaseUrl = await parts.openDatabase(life, config, { migrates: migrate })
-        const { url } = await parts.startServer(life, config, databaseUrl, drain)
+        const opened = await parts.openDatabase(life, config, { migrates: migrate })
+        const { url } = await parts.startServer(life, config, opened, drain)
         note(`switchboard: listening on ${url}`)
       })
     })

@@ -19,7 +19,7 @@ const PULSE_MS = 10_000
 const WINDOW = 200
 
 const root = document.getElementById('app')
-const state = createState()
+const state = createState(serverNow)
 const plots = createPlots()
 
 let me = null

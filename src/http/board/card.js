@@ -4,7 +4,7 @@
  */
 import { html, svg } from 'lit/html.js'
 import { answerForm, isChoice } from './form.js'
-import { idleMs, QUIET_MS, shortSpan, span, stateWord, titleOf, wrong } from './words.js'
+import { idleOf, QUIET_MS, shortSpan, span, stateWord, titleOf, wrong } from './words.js'
 
 const ROUND = 2 * Math.PI * 16
 const SOON_MS = 3600_000
@@ -62,13 +62,13 @@ const waiting = (card, board) => html`
   </p>`
 
 const held = (card, { now }) => {
-  const idle = idleMs(card, now)
-  const quiet = idle >= QUIET_MS
+  const { ms: idle } = idleOf(card, now)
   return html`
     ${card.said ? html`<p class="said" dir="auto">${card.said}</p>` : ''}
     <p class="meta">
       ${tag(card.queue)}<span>${`attempt ${card.attempt}`}</span>${tag(card.claimant)}
-      <span class=${quiet ? 'quiet' : ''}>${quiet ? `quiet ${span(idle)}` : `${span(idle)} ago`}</span>
+      ${idle > 0 ? html`<span class=${idle >= QUIET_MS ? 'quiet' : ''}>${`idle ${span(idle)}`}</span>` : ''}
+      <time datetime=${card.at}>${span(now - Date.parse(card.at))}</time>
     </p>`
 }
 
@@ -119,7 +119,7 @@ const BODIES = { waiting, held, interrupted: asking, ended }
 
 /** How often a card says something else: what changes by the second is young or about to end. */
 export const tickOf = (card, now) => {
-  const since = now - Date.parse(card.phase === 'held' ? (card.progressAt ?? card.at) : card.at)
+  const since = now - Date.parse(card.at)
   const coming = [card.retryAt, card.dueAt, card.question?.deadline]
     .filter(Boolean)
     .map((time) => Date.parse(time) - now)

@@ -2,7 +2,7 @@
 
 import { live } from 'lit/directives/live.js'
 import { html } from 'lit/html.js'
-import { clock, idleMs, QUIET_MS, span } from './words.js'
+import { clock, idleOf, QUIET_MS, span } from './words.js'
 
 const light = ({ kind, since }) => {
   if (kind === 'lost') return `reconnecting, stale since ${clock(since)}`
@@ -70,10 +70,8 @@ const oldestWait = ({ cards, now }) => {
 }
 
 const quiet = ({ cards, now }) => {
-  const count = [...cards.values()].filter(
-    (card) => card.phase === 'held' && idleMs(card, now) >= QUIET_MS,
-  ).length
-  return count === 0 ? '' : `, ${count} quiet for over 5 min`
+  const count = [...cards.values()].filter((card) => idleOf(card, now).ms >= QUIET_MS).length
+  return count === 0 ? '' : `, ${count} idle for over 5 min`
 }
 
 export const pulseView = ({

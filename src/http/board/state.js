@@ -11,7 +11,8 @@ const newLane = () => ({ total: 0, token: '', window: 60, loading: false })
 /** Finished cards that nobody scrolled for; what lives is never dropped. */
 const ENDED_KEPT = 500
 
-export const createState = () => {
+/** `now()` is the server's time in ms. */
+export const createState = (now) => {
   const cards = new Map()
   /** By id: the seq up to which the totals have counted it. */
   const counted = new Map()
@@ -26,7 +27,11 @@ export const createState = () => {
   const put = (card) => {
     const before = cards.get(card.id)
     if (before && before.seq > card.seq) return
-    cards.set(card.id, { ...card, fresh: before?.phase !== card.phase && before !== undefined })
+    cards.set(card.id, {
+      ...card,
+      readMs: now(),
+      fresh: before?.phase !== card.phase && before !== undefined,
+    })
   }
 
   const takeTotals = (snapshot) => {
@@ -125,7 +130,8 @@ export const createState = () => {
         waitsBehind: null,
         // Whoever looks at what is asked needs the whole card: it follows.
         question: null,
-        progressAt: event.at,
+        progressAt: event.progressAt,
+        readMs: Date.parse(event.at),
         at: event.at,
         createdAt: before?.createdAt ?? event.at,
         fresh: before !== undefined && before.phase !== event.phase,

@@ -3,8 +3,9 @@
  * tells only in part, and now and then the totals again. A feed that cannot say what was missed is
  * begun anew.
  */
-import { feedUrl, read } from './api.js'
+import { feedUrl, read, serverNow } from './api.js'
 import { follow } from './stream.js'
+import { idleOf } from './words.js'
 
 const CARDS_AT_ONCE = 100
 const CARDS_WAITING = 2000
@@ -144,8 +145,10 @@ export const createWatch = ({ state, changed, moved, connection }) => {
       if (state.changed && now - totalsAt > TOTALS_AGAIN_MS) void totals()
       if (now - heldAt < HELD_AGAIN_MS) return
       heldAt = now
+      // Progress makes no event: what is at work is read again, and what may be silent first of all.
       const held = [...state.cards.values()].filter(({ phase }) => phase === 'held')
-      want(held.slice(0, CARDS_AT_ONCE).map(({ id }) => id))
+      const unsure = held.filter((card) => idleOf(card, serverNow()).unsure)
+      want([...unsure, ...held].slice(0, CARDS_AT_ONCE).map(({ id }) => id))
     },
   }
 }

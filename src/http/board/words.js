@@ -47,5 +47,18 @@ export const wrong = (error) =>
 /** Silence that is worth a colour. */
 export const QUIET_MS = 300_000
 
-export const idleMs = (card, now) =>
-  card.progressAt ? now - Date.parse(card.progressAt) : now - Date.parse(card.at)
+/** As in the command line: up to here nothing is said of it. */
+const IDLE_MS = 30_000
+
+/**
+ * How long a holder has shown no progress, in ms; 0 where that is nothing to speak of. Progress
+ * makes no event, so only a card that was read after the silence had begun can tell of it:
+ * `unsure` is one that may be silent since it was read.
+ */
+export const idleOf = ({ phase, progressAt, readMs }, nowMs) => {
+  if (phase !== 'held' || !progressAt) return { ms: 0, unsure: false }
+  const since = Date.parse(progressAt)
+  const silent = nowMs - since > IDLE_MS
+  const known = readMs - since > IDLE_MS
+  return { ms: silent && known ? nowMs - since : 0, unsure: silent && nowMs - readMs > IDLE_MS }
+}

@@ -6,10 +6,13 @@
 import { Refusal } from '../../domain/errors.ts'
 import { watchScope } from '../../domain/scope.ts'
 import { type Call, type MethodTable, unary } from '../method.ts'
+import { fromTime } from '../todo.ts'
+import { readIdempotencyKey } from '../wishes.ts'
 import * as schema from './schema.ts'
 import {
   fromAnswerLink,
   fromBoardSession,
+  fromDelivery,
   fromEndpoint,
   fromPage,
   fromQueue,
@@ -140,7 +143,11 @@ export const OPERATOR_METHODS: MethodTable = {
 
   'todos.send': unary(
     schema.send,
-    async ({ services }, send) => fromViewForOperators(await services.operator.send(send)),
+    async ({ services, idempotencyKey: header }, send) => {
+      const idempotencyKey = readIdempotencyKey(header, undefined)
+      const asked = idempotencyKey === undefined ? send : { ...send, idempotencyKey }
+      return fromViewForOperators(await services.operator.send(asked))
+    },
     admin,
   ),
 
@@ -190,6 +197,30 @@ export const OPERATOR_METHODS: MethodTable = {
   'todos.cancel': unary(
     schema.byId,
     async ({ services }, { id }) => fromViewForOperators(await services.operator.cancel(id)),
+    admin,
+  ),
+
+  'deliveries.list': unary(
+    schema.deliveryList,
+    async ({ services, caller }, filter) => {
+      const { deliveries, nextPageToken } = await services.push.deliveries(filter, caller)
+      return { deliveries: deliveries.map(fromDelivery), nextPageToken }
+    },
+    watch,
+  ),
+
+  'deliveries.retry': unary(
+    schema.byId,
+    async ({ services }, { id }) => fromDelivery(await services.push.retry(id)),
+    admin,
+  ),
+
+  'push.rotateSecret': unary(
+    schema.rotateSecret,
+    async ({ services }, { todoId, id, overlapSeconds }) => {
+      const rotated = await services.push.rotateSecret(todoId, id, overlapSeconds)
+      return { secret: rotated.secret, previousUntil: fromTime(rotated.previousUntil) }
+    },
     admin,
   ),
 }

@@ -4,35 +4,19 @@
  */
 import { z } from 'zod'
 import { LEASE } from '../../domain/policy.ts'
+import { DELIVERY_STATES } from '../../domain/push.ts'
 import { ENDPOINT_VERBS } from '../../domain/scope.ts'
 import { childIds, children, until } from '../child.ts'
 import { interruptTtl, messageFrom, queueName, seconds, seq, todoQueryMembers } from '../field.ts'
-import { jsonObject, name, text } from '../part.ts'
+import { name, text } from '../part.ts'
 import { timeouts } from '../wishes.ts'
+import { card } from './card.ts'
 
 const message = messageFrom('ROLE_USER')
 const count = (min: number, max: number) => z.int().min(min).max(max)
+/** To be unset with null where it may be changed. */
+const concurrency = count(1, 100_000)
 const positive = z.number().positive()
-
-/** Members beyond these are kept as they came: a card may say more than this server reads. */
-const card = z.looseObject({
-  name: name.exactOptional(),
-  description: text.exactOptional(),
-  version: text.exactOptional(),
-  skills: z.array(jsonObject).exactOptional(),
-  defaultInputModes: z.array(name).exactOptional(),
-  defaultOutputModes: z.array(name).exactOptional(),
-  provider: z.strictObject({ organization: text, url: text }).exactOptional(),
-  documentationUrl: text.exactOptional(),
-  iconUrl: text.exactOptional(),
-  capabilities: z
-    .strictObject({
-      streaming: z.boolean().exactOptional(),
-      extendedAgentCard: z.boolean().exactOptional(),
-    })
-    .exactOptional(),
-  extended: jsonObject.exactOptional(),
-})
 
 const policy = z.strictObject({
   maxAttempts: count(1, 100).exactOptional(),
@@ -46,12 +30,8 @@ const policy = z.strictObject({
     .exactOptional(),
   contexts: z.enum(['serial', 'parallel']).exactOptional(),
   reentry: z.enum(['explicit', 'author']).exactOptional(),
-  // Refused, not stored: a sender would take a promise that nothing keeps yet for kept.
-  dedupe: z
-    .enum(['off', 'messageId'])
-    .refine((dedupe) => dedupe === 'off', 'messageId is not supported yet')
-    .exactOptional(),
-  concurrency: count(1, 100_000).exactOptional(),
+  dedupe: z.enum(['off', 'messageId']).exactOptional(),
+  concurrency: concurrency.nullable().exactOptional(),
   interruptTtlSeconds: interruptTtl.exactOptional(),
   timeouts: timeouts.exactOptional(),
   retentionDays: count(0, 36_500).exactOptional(),
@@ -76,7 +56,7 @@ const terms = {
   interruptTtlSeconds: interruptTtl.exactOptional(),
   effects: z.array(name).max(1000).exactOptional(),
   sendPerMinute: count(1, 1_000_000).exactOptional(),
-  concurrency: count(1, 100_000).exactOptional(),
+  concurrency: concurrency.exactOptional(),
 }
 
 export const vend = z.strictObject({ ...terms, expiresInSeconds: seconds().exactOptional() })
@@ -87,6 +67,7 @@ export const update = z.strictObject({
   name: terms.name.exactOptional(),
   queues: terms.queues.exactOptional(),
   verbs: terms.verbs.exactOptional(),
+  concurrency: concurrency.nullable().exactOptional(),
 })
 
 export const revoke = z.strictObject({ id: name, cancelTasks: z.boolean().default(false) })
@@ -129,3 +110,19 @@ export const todoList = z
     dead: z.boolean().exactOptional(),
   })
   .prefault({})
+
+export const deliveryList = z
+  .strictObject({
+    todoId: text.exactOptional(),
+    state: z.enum(DELIVERY_STATES).exactOptional(),
+    pageSize: count(1, 100).default(50),
+    pageToken: text.exactOptional(),
+  })
+  .prefault({})
+
+/** How long the secret before still signs: nothing, up to thirty days. */
+export const rotateSecret = z.strictObject({
+  todoId: name,
+  id: name,
+  overlapSeconds: seconds(0, 2_592_000).exactOptional(),
+})

@@ -3,6 +3,7 @@
  * the answer to a vending or a rotation holds one, once.
  */
 import type { z } from 'zod'
+import { type Delivery, maskUrl } from '../../domain/push.ts'
 import type { Endpoint } from '../../domain/scope.ts'
 import type { TodoFilter, TodoPage, TodoView } from '../../domain/todo.ts'
 import type { Why } from '../../domain/why.ts'
@@ -107,4 +108,22 @@ export const fromBoardSession = (session: BoardSession) => ({
   live: session.live,
   createdAt: fromTime(session.createdAt),
   expiresAt: fromTime(session.expiresAt),
+})
+
+/** Where it goes is shown without what may be secret in it. */
+export const fromDelivery = (delivery: Delivery) => ({
+  id: delivery.id,
+  todoId: delivery.todoId,
+  configId: delivery.configId,
+  queue: delivery.queue,
+  url: delivery.url === null ? null : maskUrl(delivery.url),
+  seq: delivery.seq,
+  state: delivery.state,
+  attempts: delivery.attempts,
+  status: delivery.status,
+  reason: delivery.reason,
+  createdAt: fromTime(delivery.createdAt),
+  attemptedAt: fromTimeOrNull(delivery.attemptedAt),
+  nextAttemptAt: fromTimeOrNull(delivery.nextAttemptAt),
+  settledAt: fromTimeOrNull(delivery.settledAt),
 })

@@ -2,15 +2,17 @@
  * What a queue's card promises, and so what a request may ask of it (spec 3.3.4, 3.1.1): streams,
  * the extended card, media types. Checked after the params and before a service is asked.
  */
-import { Refusal } from '../../domain/errors.ts'
+import { invalid, Refusal } from '../../domain/errors.ts'
 import type { Part } from '../../domain/todo.ts'
 import type { Queue } from '../../service/contract.ts'
 import { inputModesOf } from '../card.ts'
+import { offersPush, offersStreaming } from '../served.ts'
 import type { SendMessageRequest } from './schema.ts'
+import { INLINE_PUSH } from './translate.ts'
 
 /** Refuses: unsupported, where the card switches streaming off. */
 export const acceptStream = (queue: Queue): void => {
-  if (queue.card.capabilities?.streaming === false) throw new Refusal('unsupported')
+  if (!offersStreaming(queue.card)) throw new Refusal('unsupported')
 }
 
 const essence = (mediaType: string): string => (mediaType.split(';')[0] ?? '').trim().toLowerCase()
@@ -28,13 +30,27 @@ const acceptPart = (part: Pick<Part, 'mediaType'>, modes: readonly string[]): vo
   if (part.mediaType && !isIn(part.mediaType, modes)) throw new Refusal('content_type')
 }
 
+/** Refuses: push_unsupported, where the card switches push notifications off. */
+export const acceptPush = (queue: Queue): void => {
+  if (!offersPush(queue.card)) throw new Refusal('push_unsupported')
+}
+
+/** A config that came with a message is for the task of that message and no other. */
+const acceptInline = ({ message, configuration }: SendMessageRequest): void => {
+  const taskId = configuration?.taskPushNotificationConfig?.taskId
+  if (taskId !== undefined && taskId !== message.taskId) {
+    throw invalid(`${INLINE_PUSH}.taskId`, 'must be left out, or be the task of the message')
+  }
+}
+
 /**
- * Refuses: push_unsupported for an inline push config (a client that waits for a call that never
- * comes is worse off than one that is told), content_type for a part whose media type the card
- * leaves out. A queue that declares no input modes takes any.
+ * Refuses: push_unsupported also for an inline push config (a client that waits for a call that
+ * never comes is worse off than one that is told), content_type for a part whose media type the
+ * card leaves out. A queue that declares no input modes takes any.
  */
 export const acceptSend = (queue: Queue, request: SendMessageRequest): void => {
-  if (request.configuration?.taskPushNotificationConfig) throw new Refusal('push_unsupported')
+  if (request.configuration?.taskPushNotificationConfig) acceptPush(queue)
+  acceptInline(request)
   const modes = inputModesOf(queue.card)
   if (modes) for (const part of request.message.parts) acceptPart(part, modes)
 }

@@ -6,29 +6,33 @@
 import { invalid, Refusal } from '../../domain/errors.ts'
 import type { TodoView } from '../../domain/todo.ts'
 import type { Sent } from '../../service/contract.ts'
-import { answering, own } from '../access.ts'
-import { agentCard, extendedCard } from '../card.ts'
+import { answering, own, sending, sendingOwn } from '../access.ts'
+import { type AgentCard, agentCard, extendedCard } from '../card.ts'
 import { type MethodTable, type QueueCall, type StreamItem, stream, unary } from '../method.ts'
 import { withoutSecrets } from '../secrets.ts'
-import { acceptSend, acceptStream } from './accept.ts'
+import { readIdempotencyKey, readWait } from '../wishes.ts'
+import { acceptPush, acceptSend, acceptStream } from './accept.ts'
 import { REQUESTS, type SendMessageRequest } from './schema.ts'
 import {
   fromEvent,
   fromPage,
+  fromPushConfig,
   fromSent,
   fromTodo,
   hasEnded,
   toFilter,
+  toPushConfig,
   toSend,
   withReceipt,
 } from './translate.ts'
+import type { StreamResponse } from './wire.ts'
 import { within } from './within.ts'
 
 export interface V1Options {
   /** Where the server is reached from outside. */
   publicUrl: () => string
-  /** The served versions, as the card lists them. */
-  versions: readonly string[]
+  /** Signs a card for this public address; absent: cards are not signed. */
+  signCard?: (card: AgentCard, publicUrl: string) => Promise<AgentCard>
   /** The longest a blocking send waits, in milliseconds; then the task is answered as it is. */
   maxWaitMs?: number
 }
@@ -45,8 +49,24 @@ const shown = ({ caller }: QueueCall, view: TodoView): TodoView =>
 const send = async (ctx: QueueCall, request: SendMessageRequest): Promise<Sent> => {
   acceptSend(ctx.queue, request)
   if (request.message.taskId === undefined) own(ctx)
-  return ctx.services.client.send(toSend(ctx.queue.name, request), ctx.caller)
+  const idempotencyKey = readIdempotencyKey(ctx.idempotencyKey, request.metadata)
+  const { newTaskId: id } = ctx
+  const wished = toSend(ctx.queue.name, request, ctx.dialect)
+  const sent = await ctx.services.client.send(
+    {
+      ...wished,
+      ...(id !== undefined && { id }),
+      ...(idempotencyKey !== undefined && { idempotencyKey }),
+    },
+    ctx.caller,
+  )
+  if (sent.pushSecret !== undefined) showSecret(ctx, sent.pushSecret)
+  return sent
 }
+
+/** In a header: no object of the protocol has a place for it. */
+const showSecret = (ctx: QueueCall, secret: string): void =>
+  ctx.setHeader('Switchboard-Webhook-Secret', secret)
 
 /** The todo once it is settled; as it is, where that takes too long or the server stops. */
 const settled = async (ctx: QueueCall, sent: Sent, maxWaitMs: number): Promise<TodoView> => {
@@ -57,7 +77,11 @@ const settled = async (ctx: QueueCall, sent: Sent, maxWaitMs: number): Promise<T
 }
 
 /** The events after `after` that a stream shows, each under its seq. */
-async function* events(ctx: QueueCall, id: string, after: number): AsyncGenerator<StreamItem> {
+async function* events(
+  ctx: QueueCall,
+  id: string,
+  after: number,
+): AsyncGenerator<StreamItem<StreamResponse>> {
   for await (const event of ctx.services.watch.follow(id, after, ctx.signal)) {
     const result = fromEvent(event)
     if (result) yield { id: String(event.seq), result }
@@ -69,13 +93,13 @@ async function* taskThenEvents(
   ctx: QueueCall,
   view: TodoView,
   historyLength?: number,
-): AsyncGenerator<StreamItem> {
+): AsyncGenerator<StreamItem<StreamResponse>> {
   const { id, seq } = view.todo
   yield { id: String(seq), result: { task: fromTodo(view, historyLength) } }
   if (!hasEnded(view.todo)) yield* events(ctx, id, seq)
 }
 
-async function* nothing(): AsyncGenerator<StreamItem> {}
+async function* nothing(): AsyncGenerator<StreamItem<never>> {}
 
 const CURSOR_FIELD = 'Last-Event-ID'
 
@@ -98,35 +122,90 @@ const subscribe = (ctx: QueueCall, view: TodoView, cursor: number | null) => {
   return events(ctx, todo.id, cursor)
 }
 
-const noPush = async (): Promise<never> => {
-  throw new Refusal('push_unsupported')
-}
+const PUSH_METHODS = {
+  CreateTaskPushNotificationConfig: unary(
+    REQUESTS.TaskPushNotificationConfig,
+    async (ctx: QueueCall, request) => {
+      acceptPush(ctx.queue)
+      const asked = toPushConfig(request, ctx.dialect)
+      const { config, secret } = await ctx.services.push.create(
+        request.taskId,
+        asked,
+        own(ctx),
+        ctx.caller,
+      )
+      showSecret(ctx, secret)
+      return fromPushConfig(config)
+    },
+    own,
+  ),
+
+  GetTaskPushNotificationConfig: unary(
+    REQUESTS.GetTaskPushNotificationConfigRequest,
+    async (ctx: QueueCall, { taskId, id }) => {
+      acceptPush(ctx.queue)
+      return fromPushConfig(await ctx.services.push.get(taskId, id, own(ctx)))
+    },
+    own,
+  ),
+
+  ListTaskPushNotificationConfigs: unary(
+    REQUESTS.ListTaskPushNotificationConfigsRequest,
+    async (ctx: QueueCall, { taskId, pageSize, pageToken }) => {
+      acceptPush(ctx.queue)
+      const page = {
+        // Zero is the field's default, and so means that it was not set.
+        ...(pageSize && { pageSize }),
+        ...(pageToken !== undefined && { pageToken }),
+      }
+      const { configs, nextPageToken } = await ctx.services.push.list(taskId, page, own(ctx))
+      return {
+        configs: configs.map(fromPushConfig),
+        ...(nextPageToken !== '' && { nextPageToken }),
+      }
+    },
+    own,
+  ),
+
+  DeleteTaskPushNotificationConfig: unary(
+    REQUESTS.DeleteTaskPushNotificationConfigRequest,
+    async (ctx: QueueCall, { taskId, id }) => {
+      acceptPush(ctx.queue)
+      await ctx.services.push.delete(taskId, id, own(ctx))
+      return {}
+    },
+    own,
+  ),
+} satisfies MethodTable<QueueCall>
 
 /** The table. `params` that break a schema, and every refusal of a service, are errors of rpc/. */
 export const createV1Methods = (options: V1Options) => {
-  const { publicUrl, versions, maxWaitMs = MAX_WAIT_MS } = options
+  const { publicUrl, signCard, maxWaitMs = MAX_WAIT_MS } = options
   return {
     SendMessage: unary(
       REQUESTS.SendMessageRequest,
       async (ctx: QueueCall, request) => {
         const { historyLength, returnImmediately } = request.configuration ?? {}
+        const limitMs = Math.min(readWait(request.metadata) ?? maxWaitMs, maxWaitMs)
         const sent = await send(ctx, request)
-        const waits = !returnImmediately && sent.after > 0
-        const view = waits ? await settled(ctx, sent, maxWaitMs) : sent.view
+        const waits = !returnImmediately && limitMs > 0 && sent.after > 0
+        const view = waits ? await settled(ctx, sent, limitMs) : sent.view
         return fromSent(withReceipt(shown(ctx, view), sent.receipt), historyLength)
       },
-      answering,
+      sending,
     ),
 
     SendStreamingMessage: stream(
       REQUESTS.SendMessageRequest,
       async (ctx: QueueCall, request) => {
         acceptStream(ctx.queue)
+        // It has nothing to wait for; a wish that cannot be read is refused all the same.
+        readWait(request.metadata)
         const { view, receipt } = await send(ctx, request)
         const task = withReceipt(shown(ctx, view), receipt)
         return taskThenEvents(ctx, task, request.configuration?.historyLength)
       },
-      own,
+      sendingOwn,
     ),
 
     GetTask: unary(
@@ -165,28 +244,17 @@ export const createV1Methods = (options: V1Options) => {
       own,
     ),
 
-    CreateTaskPushNotificationConfig: unary(REQUESTS.TaskPushNotificationConfig, noPush, own),
-    GetTaskPushNotificationConfig: unary(
-      REQUESTS.GetTaskPushNotificationConfigRequest,
-      noPush,
-      own,
-    ),
-    ListTaskPushNotificationConfigs: unary(
-      REQUESTS.ListTaskPushNotificationConfigsRequest,
-      noPush,
-      own,
-    ),
-    DeleteTaskPushNotificationConfig: unary(
-      REQUESTS.DeleteTaskPushNotificationConfigRequest,
-      noPush,
-      own,
-    ),
+    ...PUSH_METHODS,
 
     GetExtendedAgentCard: unary(
       REQUESTS.GetExtendedAgentCardRequest,
-      async ({ queue }: QueueCall) =>
-        extendedCard(queue, agentCard(queue, { publicUrl: publicUrl(), versions })),
+      async ({ queue }: QueueCall) => {
+        const card = extendedCard(queue, agentCard(queue, publicUrl()))
+        return signCard ? signCard(card, publicUrl()) : card
+      },
       answering,
     ),
   } satisfies MethodTable<QueueCall>
 }
+
+export type V1Methods = ReturnType<typeof createV1Methods>

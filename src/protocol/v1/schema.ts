@@ -7,10 +7,11 @@
 import { z } from 'zod'
 import type { JsonObject } from '../../domain/todo.ts'
 import { oneContent, partMembers } from '../part.ts'
+import { snake } from '../spelling.ts'
 
 const MAX_ID = 256
-const MAX_PARTS = 1000
-const MAX_LIST = 1000
+export const MAX_PARTS = 1000
+export const MAX_LIST = 1000
 const MAX_INT32 = 2_147_483_647
 
 export const TASK_STATES = [
@@ -33,8 +34,6 @@ export const ROLES = ['ROLE_UNSPECIFIED', 'ROLE_USER', 'ROLE_AGENT'] as const
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-const snake = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)
-
 const ownMember = (object: Record<string, unknown>, name: string): unknown =>
   Object.hasOwn(object, name) ? object[name] : undefined
 
@@ -56,7 +55,7 @@ const known = (names: readonly string[], values: readonly string[]) => {
   }
 }
 
-const message = <S extends z.ZodRawShape>(shape: S, values: readonly string[] = []) =>
+export const message = <S extends z.ZodRawShape>(shape: S, values: readonly string[] = []) =>
   z.preprocess(known(Object.keys(shape), values), z.object(shape))
 
 /* ------------------------------------------------------------------ fields */
@@ -67,17 +66,17 @@ const unlessEmpty = <S extends z.ZodType>(schema: S) =>
 
 const isPrintable = (text: string): boolean => !/\p{Cc}/u.test(text)
 
-const id = z
+export const id = z
   .string()
   .min(1, 'must not be empty')
   .max(MAX_ID, `must be at most ${MAX_ID} characters`)
   .refine(isPrintable, 'must hold no control characters')
 
-const optionalId = unlessEmpty(id)
-const optionalText = unlessEmpty(z.string())
+export const optionalId = unlessEmpty(id)
+export const optionalText = unlessEmpty(z.string())
 
 /** ProtoJSON also reads an integer from a string. */
-const int32 = (min: number, max = MAX_INT32) =>
+export const int32 = (min: number, max = MAX_INT32) =>
   z
     .preprocess(
       (value) => (typeof value === 'string' && /^-?\d{1,10}$/.test(value) ? Number(value) : value),
@@ -88,18 +87,18 @@ const int32 = (min: number, max = MAX_INT32) =>
     )
     .optional()
 
-const flag = z.boolean().optional()
+export const flag = z.boolean().optional()
 
 /** Counted before its items are looked at, so that a long list costs nothing. */
-const list = <S extends z.ZodType>(item: S, min: number, max: number) =>
+export const list = <S extends z.ZodType>(item: S, min: number, max: number) =>
   z
     .array(z.unknown())
     .min(min, `must have at least ${min} item`)
     .max(max, `must have at most ${max} items`)
     .pipe(z.array(item))
 
-const texts = list(z.string(), 0, MAX_LIST).optional()
-const struct = z.custom<JsonObject>(isObject, 'must be an object').optional()
+export const texts = list(z.string(), 0, MAX_LIST).optional()
+export const struct = z.custom<JsonObject>(isObject, 'must be an object').optional()
 
 const RFC3339 =
   /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/i
@@ -135,7 +134,7 @@ const taskState = z
   .optional()
 
 /** Bytes as ProtoJSON reads them: either alphabet, padded or not; kept in the standard form. */
-const bytes = z
+export const bytes = z
   .string()
   .refine(
     (text) =>
@@ -185,7 +184,8 @@ const configuration = message({
 })
 
 /** `params` may be missing where no field is required. */
-const orNothing = <S extends z.ZodType>(schema: S) => z.preprocess((params) => params ?? {}, schema)
+export const orNothing = <S extends z.ZodType>(schema: S) =>
+  z.preprocess((params) => params ?? {}, schema)
 
 /** By their names in the proto, `params` of one or more methods each. */
 export const REQUESTS = {
@@ -223,6 +223,7 @@ export const REQUESTS = {
 } as const
 
 export type SendMessageRequest = z.output<(typeof REQUESTS)['SendMessageRequest']>
+export type PushConfigRequest = z.output<(typeof REQUESTS)['TaskPushNotificationConfig']>
 export type ListTasksRequest = z.output<(typeof REQUESTS)['ListTasksRequest']>
 
 /** Messages that occur inside requests only, for whoever compares them with the proto. */

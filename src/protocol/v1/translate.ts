@@ -2,7 +2,8 @@
  * A2A 1.0 words for todos, both directions (system.md section 2, spec 4 and 3.2.4). Pure. Emits
  * the fields of the proto and no others, in camelCase, required ones always, defaults never.
  */
-import { type EventVerb, phaseOf, type State } from '../../domain/lifecycle.ts'
+import { phaseOf, type State, shownAs } from '../../domain/lifecycle.ts'
+import type { Dialect, NewPushConfig, PushAuthentication, PushConfig } from '../../domain/push.ts'
 import type {
   Artifact,
   ArtifactChunk,
@@ -19,7 +20,13 @@ import type {
 } from '../../domain/todo.ts'
 import type { Send } from '../../service/contract.ts'
 import { readBusy, readEffects, readTimeouts } from '../wishes.ts'
-import type { ListTasksRequest, SendMessageRequest, TaskState } from './schema.ts'
+import type {
+  ListTasksRequest,
+  PushConfigRequest,
+  SendMessageRequest,
+  TaskState,
+} from './schema.ts'
+import type { StreamResponse } from './wire.ts'
 
 /** A new state does not compile until it has a name here. */
 export const PROJECTION: Record<State, TaskState> = {
@@ -44,48 +51,12 @@ const taskState = (state: State, retrying: boolean, joining = false): TaskState 
   return state === 'failed' && retrying ? RETRYING : PROJECTION[state]
 }
 
-/** Which events a stream shows; a new verb does not compile until it is decided. */
-const FRAMES: Record<EventVerb, 'status' | 'artifact' | null> = {
-  send: 'status',
-  claim: 'status',
-  heartbeat: null,
-  hold: null,
-  progress: null,
-  say: 'status',
-  artifact: 'artifact',
-  interrupt: 'status',
-  resume: 'status',
-  answer: 'status',
-  message: null,
-  acknowledge: null,
-  complete: 'status',
-  fail: 'status',
-  release: 'status',
-  reject: 'status',
-  cancel: 'status',
-  reapLease: 'status',
-  reapInterrupt: 'status',
-  timeOut: 'status',
-  defer: null,
-  stepBack: null,
-  unblock: null,
-  fork: null,
-  join: null,
-  joined: null,
-  resumeLater: 'status',
-  answerLater: 'status',
-  expire: 'status',
-  revoke: 'status',
-  strand: 'status',
-  comeDue: null,
-}
-
 /* -------------------------------------------------------------- to domain */
 
 type Loose<T> = { [K in keyof T]?: T[K] | undefined }
 
 /** Members that are set. What they are was decided by the schema that read them. */
-const set = <T>(members: Loose<T>): T => {
+export const set = <T>(members: Loose<T>): T => {
   const kept: Loose<T> = {}
   for (const name in members) if (members[name] !== undefined) kept[name] = members[name]
   return kept as T
@@ -93,8 +64,31 @@ const set = <T>(members: Loose<T>): T => {
 
 const toMessage = (message: SendMessageRequest['message']): Message => set<Message>(message)
 
+/** Where a config stands that comes with a message. */
+export const INLINE_PUSH = 'configuration.taskPushNotificationConfig'
+
+/** `path` is where the config stands in the request; faults in it are named so. */
+export const toPushConfig = (
+  { id, url, token, authentication }: Omit<PushConfigRequest, 'taskId'>,
+  dialect: Dialect,
+  path?: string,
+): NewPushConfig =>
+  set<NewPushConfig>({
+    id,
+    url,
+    token,
+    authentication: authentication && set<PushAuthentication>(authentication),
+    dialect,
+    path,
+  })
+
 /** What SendMessage asks of a queue (its name). Ids that the client left out stay out. */
-export const toSend = (queue: string, { message, metadata }: SendMessageRequest): Send => {
+export const toSend = (
+  queue: string,
+  { message, metadata, configuration }: SendMessageRequest,
+  dialect: Dialect,
+): Send => {
+  const push = configuration?.taskPushNotificationConfig
   const timeouts = readTimeouts(metadata)
   const busy = readBusy(metadata)
   const effects = readEffects(metadata)
@@ -105,6 +99,7 @@ export const toSend = (queue: string, { message, metadata }: SendMessageRequest)
     ...(timeouts && { timeouts }),
     ...(busy && { busy }),
     ...(effects && { effects }),
+    ...(push && { push: toPushConfig(push, dialect, INLINE_PUSH) }),
   }
 }
 
@@ -142,7 +137,7 @@ const idsOf = (todo: Pick<Todo, 'id' | 'contextId'>): TaskIds => ({
   contextId: todo.contextId,
 })
 
-const some = <T>(items: readonly T[] | undefined): readonly T[] | undefined =>
+const some = <T>(items: T[] | undefined): T[] | undefined =>
   items && items.length > 0 ? items : undefined
 
 const fromPart = (part: Part) => {
@@ -233,7 +228,7 @@ export const fromTodo = (
 const WAITS_BEHIND = 'urn:switchboard:waits-behind'
 
 /** Under this key of the task's metadata a sender finds what became of its message. */
-const RECEIPT = 'urn:switchboard:receipt'
+export const RECEIPT = 'urn:switchboard:receipt'
 
 /** With what became of the message that has just come in. */
 export const withReceipt = (view: TodoView, receipt: Receipt | undefined): TodoView =>
@@ -268,9 +263,9 @@ const fromChunk = ({ artifact, append, lastChunk }: ArtifactChunk, ids: TaskIds)
   })
 
 /** A StreamResponse with its one member; null for an event that a stream does not show. */
-export const fromEvent = (event: Event) => {
+export const fromEvent = (event: Event): StreamResponse | null => {
   const ids = { taskId: event.todoId, contextId: event.contextId }
-  switch (FRAMES[event.verb]) {
+  switch (shownAs(event.verb)) {
     case 'status': {
       const state = taskState(event.to, event.retrying)
       const error = state === PROJECTION.failed ? event.detail?.error : undefined
@@ -286,6 +281,22 @@ export const fromEvent = (event: Event) => {
       return null
   }
 }
+
+/** TaskPushNotificationConfig, flat. The token is given back; credentials never are. */
+export const fromPushConfig = ({ todoId, id, url, token, scheme }: PushConfig) =>
+  set({
+    id,
+    taskId: todoId,
+    url,
+    token: token ?? undefined,
+    authentication: scheme === null ? undefined : { scheme },
+  })
+
+/** The body of a webhook: the StreamResponse that a stream would show, in no envelope (4.3.3). */
+export const fromOwed = ({ event }: { event: Event }) => ({
+  contentType: 'application/a2a+json',
+  body: JSON.stringify(fromEvent(event)),
+})
 
 /** True for the states after which a stream ends. */
 export const hasEnded = (todo: Todo): boolean => phaseOf(todo) === 'ended'

@@ -11,6 +11,7 @@ const callOf = (agent: Partial<AgentService>, given: Partial<Endpoint> = {}): Ca
   caller: { kind: 'endpoint', endpoint: anEndpoint(given) },
   signal: new AbortController().signal,
   lastEventId: null,
+  idempotencyKey: null,
   requestId: 'request-1',
 })
 

@@ -13,6 +13,7 @@ const callOf = (operator: Partial<OperatorService>, caller: Caller): Call => ({
   caller,
   signal: new AbortController().signal,
   lastEventId: null,
+  idempotencyKey: null,
   requestId: 'request-1',
 })
 
@@ -173,7 +174,7 @@ test('a list says how many there are in all', async () => {
 const ALLOWED: Record<EndpointVerb, string[]> = {
   send: [],
   work: [],
-  watch: ['todos.list', 'todos.show', 'todos.why'],
+  watch: ['todos.list', 'todos.show', 'todos.why', 'deliveries.list'],
   answer: ['todos.answer', 'todos.answerLink'],
 }
 

@@ -38,6 +38,9 @@ test('the table has every method of the operator API', () => {
     'todos.retry',
     'todos.why',
     'todos.cancel',
+    'deliveries.list',
+    'deliveries.retry',
+    'push.rotateSecret',
   ])
 })
 
@@ -72,11 +75,12 @@ test('a policy may be given in part', () => {
   expect(put({ policy: { backoff: { jitter: 0.5 } } })).toEqual([])
   expect(put({ policy: { backoff, timeouts: { heartbeat: 600 }, retentionDays: 30 } })).toEqual([])
   expect(put({ policy: { interruptTtlSeconds: 0, reentry: 'author' } })).toEqual([])
+  expect(put({ policy: { dedupe: 'messageId' } })).toEqual([])
 })
 
 test.each<[string, object, string]>([
   ['no attempt', { maxAttempts: 0 }, 'maxAttempts'],
-  ['a promise that nothing keeps yet', { dedupe: 'messageId' }, 'dedupe'],
+  ['an unknown way to dedupe', { dedupe: 'body' }, 'dedupe'],
   ['too many attempts', { maxAttempts: 101 }, 'maxAttempts'],
   [
     'a backoff of nothing',
@@ -93,6 +97,64 @@ test.each<[string, object, string]>([
   ['an unknown member', { maxAtempts: 3 }, 'maxAtempts'],
 ])('a policy with %s is refused by name', (_name, policy, place) => {
   expect(put({ policy })).toEqual([`policy.${place}`])
+})
+
+const card = (given: object) => put({ card: given })
+
+test.each<[string, object, string]>([
+  ['an icon that is a script', { iconUrl: 'javascript:alert(1)' }, 'iconUrl'],
+  ['documentation without an address', { documentationUrl: 'docs' }, 'documentationUrl'],
+  ['half a provider', { provider: { organization: 'X' } }, 'provider.url'],
+  [
+    'a provider without a name',
+    { provider: { organization: '', url: 'https://x' } },
+    'provider.organization',
+  ],
+  ['a mode that is no media type', { defaultInputModes: ['text'] }, 'defaultInputModes.0'],
+  ['two modes in one', { defaultOutputModes: ['a/b, c/d'] }, 'defaultOutputModes.0'],
+  ['a skill without an id', { skills: [{ name: 'S' }] }, 'skills.0.id'],
+  ['a skill with odd tags', { skills: [{ id: 's', tags: 'a' }] }, 'skills.0.tags'],
+  ['a skill with odd modes', { skills: [{ id: 's', inputModes: ['x'] }] }, 'skills.0.inputModes.0'],
+  ['two skills of one id', { skills: [{ id: 's' }, { id: 's' }] }, 'skills.1.id'],
+  [
+    'too many skills',
+    { skills: Array.from({ length: 101 }, (_, n) => ({ id: `${n}` })) },
+    'skills',
+  ],
+  ['a description without end', { description: 'x'.repeat(10_001) }, 'description'],
+  ['the same in its extended form', { extended: { skills: [{}] } }, 'extended.skills.0.id'],
+])('a card with %s is refused by name', (_name, given, place) => {
+  expect(card(given)).toEqual([`card.${place}`])
+})
+
+const extensions = (...list: object[]) => card({ capabilities: { extensions: list } })
+
+test.each<[string, object[], string]>([
+  ['no URI', [{}], '0.uri'],
+  ['what is no URI', [{ uri: 'x' }], '0.uri'],
+  ['a URI with a comma', [{ uri: 'urn:a,b' }], '0.uri'],
+  ['a URI with a blank', [{ uri: 'urn:a b' }], '0.uri'],
+  ['one URI twice', [{ uri: 'urn:a' }, { uri: 'urn:a' }], '1.uri'],
+  ['one of ours that is none', [{ uri: 'urn:switchboard:ext:telepathy/v1' }], '0.uri'],
+  ['odd params', [{ uri: 'urn:a', params: [] }], '0.params'],
+  ['a doubtful requirement', [{ uri: 'urn:a', required: 'yes' }], '0.required'],
+  ['an unknown member', [{ uri: 'urn:a', requird: true }], '0.requird'],
+])('extensions with %s are refused by name', (_name, list, place) => {
+  expect(extensions(...list)).toEqual([`card.capabilities.extensions.${place}`])
+})
+
+test('extensions may be anybody’s, or ours with a say on them', () => {
+  expect(
+    extensions(
+      { uri: 'https://example.org/x', description: 'X', required: true, params: { n: 1 } },
+      { uri: 'urn:switchboard:ext:deadlines/v1', required: true },
+    ),
+  ).toEqual([])
+})
+
+test('what A2A requires may be left out of a card, or be empty', () => {
+  expect(card({ description: '', version: '', skills: [], defaultInputModes: [] })).toEqual([])
+  expect(card({ skills: [{ id: 's', name: '', description: '', tags: [] }] })).toEqual([])
 })
 
 test('a card keeps members that this server does not read', () => {
@@ -131,6 +193,18 @@ test('an update names its endpoint and changes what it names', () => {
   expect(schema.update.parse({ id: 'e1', verbs: ['send'] })).toEqual({ id: 'e1', verbs: ['send'] })
   expect(faults(schema.update, { id: 'e1', queues: [] })).toEqual(['queues'])
   expect(faults(schema.update, { id: 'e1', expiresInSeconds: 5 })).toEqual(['expiresInSeconds'])
+})
+
+test('a limit on how much runs at once is unset with null, where there may be one', () => {
+  for (const limit of [null, 1]) {
+    expect(faults(schema.update, { id: 'e', concurrency: limit })).toEqual([])
+    expect(faults(schema.putQueue, { name: 'q', policy: { concurrency: limit } })).toEqual([])
+  }
+  for (const limit of [0, 1.5, 'none']) {
+    expect(faults(schema.update, { id: 'e', concurrency: limit })).toEqual(['concurrency'])
+  }
+  const vend = { name: 'e', queues: ['q'], verbs: ['work'], concurrency: null }
+  expect(faults(schema.vend, vend)).toEqual(['concurrency'])
 })
 
 test('a revocation leaves tasks alone unless told otherwise', () => {

@@ -34,12 +34,14 @@ const A2A: Record<ProblemKind, [number, number, string]> = {
   content_type: [-32005, 200, 'CONTENT_TYPE_NOT_SUPPORTED'],
   media_type: [-32005, 415, 'CONTENT_TYPE_NOT_SUPPORTED'],
   no_extended_card: [-32007, 200, 'EXTENDED_AGENT_CARD_NOT_CONFIGURED'],
+  extension: [-32008, 200, 'EXTENSION_SUPPORT_REQUIRED'],
   version: [-32009, 200, 'VERSION_NOT_SUPPORTED'],
   forbidden: [-32000, 403, 'PERMISSION_DENIED'],
   unauthenticated: [-32000, 401, 'UNAUTHENTICATED'],
   rate_limited: [-32000, 429, 'RATE_LIMITED'],
   limit: [-32000, 200, 'LIMIT_REACHED'],
   duplicate: [-32000, 200, 'DUPLICATE'],
+  idempotency_conflict: [-32000, 200, 'IDEMPOTENCY_CONFLICT'],
   unavailable: [-32603, 503, 'UNAVAILABLE'],
   fault: [-32603, 200, 'INTERNAL'],
   parse: [-32700, 200, 'PARSE_ERROR'],
@@ -47,6 +49,7 @@ const A2A: Record<ProblemKind, [number, number, string]> = {
   too_large: [-32600, 413, 'REQUEST_TOO_LARGE'],
   too_late: [-32600, 408, 'REQUEST_TIMEOUT'],
   method: [-32601, 200, 'METHOD_NOT_FOUND'],
+  verb: [-32601, 200, 'METHOD_NOT_ALLOWED'],
 }
 
 const API: Record<ProblemKind, [number, number, string]> = {
@@ -63,11 +66,13 @@ const API: Record<ProblemKind, [number, number, string]> = {
   media_type: [-32600, 415, 'media_type'],
   no_extended_card: [-32602, 200, 'no_extended_card'],
   version: [-32600, 200, 'version'],
+  extension: [-32600, 200, 'extension'],
   forbidden: [-32011, 200, 'forbidden'],
   unauthenticated: [-32000, 401, 'unauthenticated'],
   rate_limited: [-32013, 429, 'rate_limited'],
   limit: [-32010, 200, 'limit'],
   duplicate: [-32010, 200, 'duplicate'],
+  idempotency_conflict: [-32010, 200, 'idempotency_conflict'],
   unavailable: [-32014, 503, 'unavailable'],
   fault: [-32603, 200, 'internal'],
   parse: [-32700, 200, 'parse'],
@@ -75,6 +80,7 @@ const API: Record<ProblemKind, [number, number, string]> = {
   too_large: [-32600, 413, 'too_large'],
   too_late: [-32600, 408, 'too_late'],
   method: [-32601, 200, 'method'],
+  verb: [-32601, 200, 'verb'],
 }
 
 test.each(KINDS)('%s has its code, status and typed details in A2A 1.0', (kind) => {

@@ -4,14 +4,13 @@ import { Refusal } from '../../../src/domain/errors.ts'
 import type { Caller, EndpointVerb } from '../../../src/domain/scope.ts'
 import type { Event, TodoView } from '../../../src/domain/todo.ts'
 import { enterQueue } from '../../../src/protocol/access.ts'
-import type { QueueCall, Services, StreamItem } from '../../../src/protocol/method.ts'
+import type { QueueCall, Row, Services, StreamItem } from '../../../src/protocol/method.ts'
 import { createV1Methods } from '../../../src/protocol/v1/methods.ts'
 import type { ClientService, Watch } from '../../../src/service/contract.ts'
 import { event, queue, said, view } from './build.ts'
 
 const table = createV1Methods({
   publicUrl: () => 'http://localhost:4100',
-  versions: ['1.0'],
   maxWaitMs: 20,
 })
 
@@ -46,12 +45,16 @@ const call = ({ client, watch, caller, lastEventId, signal }: World = {}): Queue
   caller: caller ?? endpoint(['send']),
   signal: signal ?? new AbortController().signal,
   lastEventId: lastEventId ?? null,
+  idempotencyKey: null,
   requestId: 'r-1',
   queue: queue(),
+  extensions: new Set(),
+  dialect: '1.0',
+  setHeader: () => {},
 })
 
 const run = async (method: keyof typeof table, params: unknown, ctx: QueueCall) => {
-  const row = table[method]
+  const row: Row<QueueCall> = table[method]
   row.right(ctx)
   return row.call(ctx, row.params.parse(params))
 }
@@ -142,9 +145,10 @@ describe('SendMessage', () => {
     await expect(answer).rejects.toBe('hung_up')
   })
 
-  test('with a push config sends nothing', async () => {
+  test('with a push config, where the card switches push off, sends nothing', async () => {
     const configuration = { taskPushNotificationConfig: { url: 'https://example.com' } }
-    await expect(run('SendMessage', { message: hello, configuration }, call())).rejects.toThrow(
+    const ctx = { ...call(), queue: queue({ capabilities: { pushNotifications: false } }) }
+    await expect(run('SendMessage', { message: hello, configuration }, ctx)).rejects.toThrow(
       kind('push_unsupported'),
     )
   })
@@ -275,7 +279,8 @@ test('what answered a request for authorisation is read by the client of the tas
   }
 })
 
-test('the push methods are not supported, before any task is looked for', async () => {
+test('where the card switches push off, its methods are refused before any task is looked for', async () => {
+  const ctx = { ...call(), queue: queue({ capabilities: { pushNotifications: false } }) }
   const calls = {
     CreateTaskPushNotificationConfig: { taskId: 't', url: 'https://example.com' },
     GetTaskPushNotificationConfig: { taskId: 't', id: 'c' },
@@ -283,7 +288,7 @@ test('the push methods are not supported, before any task is looked for', async 
     DeleteTaskPushNotificationConfig: { taskId: 't', id: 'c' },
   } as const
   for (const [name, params] of Object.entries(calls)) {
-    await expect(run(name as keyof typeof calls, params, call())).rejects.toThrow(
+    await expect(run(name as keyof typeof calls, params, ctx)).rejects.toThrow(
       kind('push_unsupported'),
     )
   }

@@ -27,7 +27,7 @@ test.runIf(process.env.A2A_PROTO)('the fixture holds the facts of the proto', ()
 })
 
 test('every method of the service is served, and no other', () => {
-  const table = createV1Methods({ publicUrl: () => 'http://x', versions: ['1.0'] })
+  const table = createV1Methods({ publicUrl: () => 'http://x' })
   expect(Object.keys(table).sort()).toEqual(Object.keys(facts.methods).sort())
   for (const [name, method] of Object.entries(facts.methods)) {
     const row = table[name as keyof typeof table]
@@ -169,7 +169,10 @@ const card = agentCard(
     provider: { organization: 'O', url: 'http://o' },
     documentationUrl: 'http://d',
     iconUrl: 'http://i',
-    capabilities: { extendedAgentCard: true },
+    capabilities: {
+      extendedAgentCard: true,
+      extensions: [{ uri: 'urn:x', required: true, params: { n: 1 } }],
+    },
     extended: {
       name: 'More',
       supportedInterfaces: [],
@@ -178,7 +181,7 @@ const card = agentCard(
     },
     ...({ invented: true } as object),
   }),
-  { publicUrl: 'http://localhost:4100', versions: ['1.0'] },
+  'http://localhost:4100',
 )
 const page = { todos: [full, view()], nextPageToken: '', pageSize: 50, totalSize: 2 }
 

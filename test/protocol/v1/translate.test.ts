@@ -254,7 +254,7 @@ describe('what SendMessage hands to the service', () => {
         reference_task_ids: ['t-1'],
       },
     })
-    expect(toSend('demo', request)).toEqual({
+    expect(toSend('demo', request, '1.0')).toEqual({
       queue: 'demo',
       metadata: { a_b: { c_d: null } },
       message: {

@@ -1,0 +1,168 @@
+/**
+ * Push notifications: what a webhook is, and what becomes of a delivery after a try. Pure: the
+ * answer of the receiver goes in, the verdict comes out.
+ */
+import { type Backoff, retryDelaySeconds } from './policy.ts'
+
+/** The protocol version that a config was made in, and is served in. */
+export type Dialect = '1.0' | '0.3'
+
+export interface PushAuthentication {
+  scheme: string
+  credentials?: string
+}
+
+/** A webhook as its owner asks for it. */
+export interface NewPushConfig {
+  /** Of the server's making where it is left out. */
+  id?: string
+  url: string
+  token?: string
+  authentication?: PushAuthentication
+  dialect: Dialect
+  /** Where the config stands in the request, such as `configuration.push`: faults are named by it. */
+  path?: string
+}
+
+/** A webhook as it may be shown. Credentials are written and never read. */
+export interface PushConfig {
+  todoId: string
+  id: string
+  url: string
+  token: string | null
+  scheme: string | null
+  dialect: Dialect
+  createdAt: Date
+}
+
+/** Configs that one todo may have. */
+export const PUSH_CONFIGS_AT_MOST = 100
+
+export const DELIVERY_STATES = ['pending', 'delivered', 'dead'] as const
+export type DeliveryState = (typeof DELIVERY_STATES)[number]
+
+/** An entry of the delivery log. */
+export interface Delivery {
+  /** Also the `webhook-id` that its receiver sees. */
+  id: string
+  todoId: string
+  configId: string
+  queue: string
+  /** Null where the config has been deleted. */
+  url: string | null
+  /** Of the event that it tells. */
+  seq: number
+  state: DeliveryState
+  attempts: number
+  /** The HTTP status that was answered last. */
+  status: number | null
+  reason: string | null
+  createdAt: Date
+  attemptedAt: Date | null
+  /** Of a pending one at the head of its line. */
+  nextAttemptAt: Date | null
+  settledAt: Date | null
+}
+
+export interface PushLimits {
+  /** Tries of one delivery at most. */
+  maxAttempts: number
+  /** Older than this, a delivery is not tried again. */
+  maxAgeSeconds: number
+  backoff: Backoff
+  /** How long one try may take in all. */
+  timeoutMs: number
+}
+
+export const PUSH_LIMITS: PushLimits = {
+  maxAttempts: 15,
+  maxAgeSeconds: 86_400,
+  backoff: { initialSeconds: 2, factor: 2, maxSeconds: 3600, jitter: 0.25 },
+  timeoutMs: 15_000,
+}
+
+/** What an operator may set while everything runs, over the limits of the node. */
+export const PUSH_SETTINGS = {
+  push_max_attempts: {
+    help: 'tries of one delivery to a webhook, 1 to 100',
+    pattern: /^([1-9]\d?|100)$/,
+  },
+  push_timeout_seconds: {
+    help: 'seconds that one try may take, 1 to 60',
+    pattern: /^([1-9]|[1-5]\d|60)$/,
+  },
+} as const
+
+export const pushLimits = (
+  limits: PushLimits,
+  settings: ReadonlyMap<string, string>,
+): PushLimits => {
+  const set = (name: keyof typeof PUSH_SETTINGS): number | null => {
+    const value = settings.get(name)
+    return value !== undefined && PUSH_SETTINGS[name].pattern.test(value) ? Number(value) : null
+  }
+  const seconds = set('push_timeout_seconds')
+  return {
+    ...limits,
+    maxAttempts: set('push_max_attempts') ?? limits.maxAttempts,
+    timeoutMs: seconds === null ? limits.timeoutMs : seconds * 1000,
+  }
+}
+
+/** What came of a try: an HTTP status, or a word for why there is none. */
+export type Tried =
+  | { status: number; retryAfterSeconds?: number }
+  | { failure: string; final?: boolean }
+
+export interface Verdict {
+  state: DeliveryState
+  status: number | null
+  reason: string | null
+  /** Of one that stays pending. */
+  againSeconds: number
+}
+
+/** Refusals that time may heal: a slow request, an early one, too many. */
+const HEALABLE = [408, 425, 429]
+
+const isFinal = (tried: Tried): boolean => {
+  if ('failure' in tried) return tried.final === true
+  const { status } = tried
+  return status >= 400 && status < 500 && !HEALABLE.includes(status)
+}
+
+/**
+ * Any 2xx delivers. A refusal that is meant ends it at once; all else is tried again, spaced out,
+ * not before the receiver wishes, until there were enough tries or it has grown too old.
+ */
+export const verdictOf = (
+  tried: Tried,
+  { attempts, ageSeconds }: { attempts: number; ageSeconds: number },
+  limits: PushLimits,
+  chance: number,
+): Verdict => {
+  const status = 'status' in tried ? tried.status : null
+  const reason = 'failure' in tried ? tried.failure : `answered ${tried.status}`
+  const dead = (why: string): Verdict => ({ state: 'dead', status, reason: why, againSeconds: 0 })
+  if (status !== null && status >= 200 && status < 300) {
+    return { state: 'delivered', status, reason: null, againSeconds: 0 }
+  }
+  if (isFinal(tried)) return dead(reason)
+  if (attempts >= limits.maxAttempts) return dead(`${reason}; gave up after ${attempts} attempts`)
+  const wished = 'status' in tried ? (tried.retryAfterSeconds ?? 0) : 0
+  const againSeconds = Math.max(retryDelaySeconds(limits.backoff, attempts, chance), wished)
+  if (ageSeconds + againSeconds > limits.maxAgeSeconds) {
+    return dead(`${reason}; gave up after ${Math.round(ageSeconds)} s`)
+  }
+  return { state: 'pending', status, reason, againSeconds }
+}
+
+/** A URL as logs, board and command line may show it: no user, and no value of its query. */
+export const maskUrl = (text: string): string => {
+  if (!URL.canParse(text)) return '[not a URL]'
+  const url = new URL(text)
+  const names = [...url.searchParams.keys()].map((name) => `${encodeURIComponent(name)}=***`)
+  const user = url.username || url.password ? '***@' : ''
+  const query = names.length > 0 ? `?${names.join('&')}` : ''
+  return `${url.protocol}//${user}${url.host}${url.pathname}${query}`
+}

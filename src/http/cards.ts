@@ -1,0 +1,118 @@
+/**
+ * The public documents about agents: their cards, in the form that the asker speaks, and the keys
+ * that their signatures are checked with. Readable from any origin and cacheable; nothing else
+ * here is.
+ */
+import express, { type Request, type RequestHandler, type Response, type Router } from 'express'
+import { agentCard } from '../protocol/card.ts'
+import { type CardForm, FORMS } from '../protocol/card-forms.ts'
+import { type CardSigner, JWKS_PATH } from '../protocol/card-signature.ts'
+import { askedVersion } from '../protocol/versions.ts'
+import type { Queue, ReadQueue } from '../service/contract.ts'
+import { etagOf, isKnown } from './etag.ts'
+
+export interface CardParts {
+  readQueue: ReadQueue
+  publicUrl: () => string
+  signer: CardSigner
+  /** What who names no version gets. */
+  plainForm: Exclude<CardForm, '0.3'>
+}
+
+const MAX_AGE_SECONDS = 300
+
+const PUBLIC_HEADERS = {
+  'Cache-Control': `public, max-age=${MAX_AGE_SECONDS}`,
+  'Access-Control-Allow-Origin': '*',
+  'Access-Control-Expose-Headers': 'ETag, Last-Modified',
+  'Cross-Origin-Resource-Policy': 'cross-origin',
+}
+
+interface Document {
+  body: string
+  etag: string
+}
+
+/** Only the tag is asked: a card also changes with the server, which no stored time tells. */
+const send = (req: Request, res: Response, { body, etag }: Document): void => {
+  res.set({ ...PUBLIC_HEADERS, ETag: etag })
+  if (isKnown(req.headers['if-none-match'], etag)) res.status(304).end()
+  else res.type('application/json').send(body)
+}
+
+/** A version that we do not know is no reason to hide the card: it says which ones we do. */
+const formFor = (req: Request, plainForm: CardForm): CardForm => {
+  const header = req.get('A2A-Version')
+  const query = req.query['A2A-Version']
+  if (!header?.trim() && !query) return plainForm
+  const asked = askedVersion(header, query)
+  return asked === '1.0' || asked === '0.3' ? asked : plainForm
+}
+
+/**
+ * Only the 1.0 form is signed: verifiers differ on whether members they do not know were. Its tag
+ * is weak: other bytes sign the same card, on each node and after each start.
+ */
+const documentOf = async (
+  form: CardForm,
+  queue: Queue,
+  publicUrl: string,
+  signer: CardSigner,
+): Promise<Document> => {
+  const card = agentCard(queue, publicUrl)
+  const body = JSON.stringify(FORMS[form](card))
+  if (form !== '1.0' || signer.kids.length === 0) return { body, etag: etagOf(body) }
+  return {
+    body: JSON.stringify(await signer.sign(card, publicUrl)),
+    etag: `W/${etagOf(JSON.stringify([body, signer.kids]))}`,
+  }
+}
+
+const card =
+  ({ readQueue, publicUrl, signer, plainForm }: CardParts): RequestHandler =>
+  async (req, res) => {
+    const name = req.params.queue
+    const queue = await readQueue(typeof name === 'string' ? name : null)
+    if (!queue) {
+      res.status(404).json({ error: { code: 404, message: 'There is no such agent' } })
+      return
+    }
+    const form = formFor(req, plainForm)
+    const document = await documentOf(form, queue, publicUrl(), signer)
+    res.set({ Vary: 'A2A-Version', 'Last-Modified': queue.updatedAt.toUTCString() })
+    send(req, res, document)
+  }
+
+const jwks = ({ signer }: CardParts): RequestHandler => {
+  const body = JSON.stringify(signer.jwks)
+  const etag = etagOf(body)
+  return (req, res) => send(req, res, { body, etag })
+}
+
+/** A browser asks first, when it means to send A2A-Version or If-None-Match. */
+const preflight: RequestHandler = (_req, res) => {
+  res
+    .set({
+      'Access-Control-Allow-Origin': '*',
+      'Access-Control-Allow-Methods': 'GET, HEAD',
+      'Access-Control-Allow-Headers':
+        'A2A-Version, A2A-Extensions, X-A2A-Extensions, If-None-Match',
+      'Access-Control-Max-Age': '86400',
+    })
+    .status(204)
+    .end()
+}
+
+/** Clients before 0.3 look for `agent.json`, and may not follow a redirect. */
+const CARD_PATHS = ['', '/a2a/:queue'].flatMap((base) => [
+  `${base}/.well-known/agent-card.json`,
+  `${base}/.well-known/agent.json`,
+])
+
+export const cardRouter = (parts: CardParts): Router => {
+  const router = express.Router()
+  router.get(CARD_PATHS, card(parts))
+  router.get(JWKS_PATH, jwks(parts))
+  router.options([...CARD_PATHS, JWKS_PATH], preflight)
+  return router
+}

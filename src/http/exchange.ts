@@ -1,0 +1,137 @@
+/**
+ * One request and its answer, whichever binding reads it: who asks, how the answer leaves as JSON
+ * or as an event stream, and that a client which hangs up ends its own waiting and nothing else.
+ * Decides nothing but HTTP.
+ */
+import type { Request, Response } from 'express'
+import { Refusal } from '../domain/errors.ts'
+import type { Caller } from '../domain/scope.ts'
+import type { Call } from '../protocol/method.ts'
+import type { Answer } from '../rpc/answer.ts'
+import { type Auth, challengeFor } from './auth.ts'
+import { type Attention, attentionOf } from './hang-up.ts'
+import { idempotencyKeyOf } from './idempotency-key.ts'
+import { requestIdOf } from './request-id.ts'
+import { watchRight } from './right.ts'
+import { type StreamOptions, type StreamOutcome, writeStream } from './sse.ts'
+
+/** What a call is made of, once its caller is known. */
+export type CallFacts = Pick<
+  Call,
+  'caller' | 'signal' | 'lastEventId' | 'idempotencyKey' | 'requestId'
+>
+
+/** Counts streams: `opened` once, then `closed` once with how it ended. */
+export interface StreamObserver {
+  opened(): void
+  closed(outcome: StreamOutcome): void
+}
+
+export interface ExchangeParts {
+  auth: Auth
+  sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
+  stopping?: AbortSignal
+  onStream?: StreamObserver
+  /** How often an open stream's right is looked at again. */
+  recheckMs?: number
+}
+
+/** A binding: what it answers, and how it words what HTTP itself refuses. */
+export interface Binding {
+  /** May throw what reading the request refuses. */
+  answer(req: Request, facts: CallFacts): Promise<Answer>
+  refuse(req: Request, error: unknown, requestId: string): Answer
+}
+
+const lastEventId = (req: Request): string | null => {
+  const value = req.headers['last-event-id']
+  return typeof value === 'string' ? value : null
+}
+
+const setRefusalHeaders = (req: Request, res: Response, status: number): void => {
+  if (status === 401) res.set('WWW-Authenticate', challengeFor(req))
+  // What is left of the body is not read, so the next request could not be found behind it.
+  if (status === 413 || status === 408) res.set('Connection', 'close')
+}
+
+export const sendJson = (
+  req: Request,
+  res: Response,
+  { status, body, mediaType, retryAfterSeconds, allow }: Extract<Answer, { kind: 'json' }>,
+): void => {
+  setRefusalHeaders(req, res, status)
+  if (allow !== undefined) res.set('Allow', allow)
+  if (retryAfterSeconds !== undefined && (status === 429 || status === 503)) {
+    res.set('Retry-After', String(retryAfterSeconds))
+  }
+  // Not res.json: express would look at the request, its own settings and the type once more.
+  const text = JSON.stringify(body)
+  res.statusCode = status
+  res.setHeader('Cache-Control', 'no-store')
+  res.setHeader('Content-Type', mediaType ?? 'application/json; charset=utf-8')
+  res.setHeader('Content-Length', Buffer.byteLength(text))
+  res.end(text)
+}
+
+/** What a caller may do: a stream ends when that is not the same any more. */
+const rightsOf = (caller: Caller): string =>
+  caller.kind === 'operator'
+    ? caller.kind
+    : JSON.stringify([caller.endpoint.id, caller.endpoint.queues, caller.endpoint.verbs])
+
+/** Answers requests of a binding. */
+export const exchange = (parts: ExchangeParts, { answer, refuse }: Binding) => {
+  const { auth, sse, stopping, onStream, recheckMs } = parts
+
+  /** Also who asks, where that is known. */
+  const answerTo = async (
+    req: Request,
+    res: Response,
+    signal: AbortSignal,
+  ): Promise<[Answer, Caller?]> => {
+    const requestId = requestIdOf(res)
+    try {
+      const caller: Caller = await auth(req)
+      // Another node, or this one after its restart, serves what has not begun.
+      if (stopping?.aborted) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
+      const facts = {
+        caller,
+        signal,
+        lastEventId: lastEventId(req),
+        idempotencyKey: idempotencyKeyOf(req),
+        requestId,
+      }
+      return [await answer(req, facts), caller]
+    } catch (error) {
+      return [refuse(req, error, requestId)]
+    }
+  }
+
+  const sendStream = async (
+    req: Request,
+    res: Response,
+    { frames, onError }: Extract<Answer, { kind: 'stream' }>,
+    { signal, withdraw }: Attention,
+    caller: Caller,
+  ): Promise<void> => {
+    const granted = rightsOf(caller)
+    const unwatch = watchRight({
+      holds: async () => rightsOf(await auth(req)) === granted,
+      withdraw,
+      ...(recheckMs !== undefined && { everyMs: recheckMs }),
+    })
+    onStream?.opened()
+    const outcome = await writeStream(res, frames, { ...sse, signal, onError })
+    unwatch()
+    onStream?.closed(outcome)
+  }
+
+  return async (req: Request, res: Response): Promise<void> => {
+    const attention = attentionOf(res, stopping)
+    const [answered, caller] = await answerTo(req, res, attention.signal)
+    if (answered.kind === 'stream') await sendStream(req, res, answered, attention, caller!)
+    else if (res.closed) return
+    else if (answered.kind === 'json') sendJson(req, res, answered)
+    else res.status(204).end()
+  }
+}

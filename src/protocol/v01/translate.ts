@@ -1,0 +1,186 @@
+/**
+ * A2A 0.1 words (digest 7.3): its send as a request of 1.0, and objects of 0.3 as its own, under
+ * the id that the client gave. Pure. 0.1 asks for no history unless it says how much.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import { invalid } from '../../domain/errors.ts'
+import type { Message } from '../../domain/todo.ts'
+import type { StreamItem } from '../method.ts'
+import type { SendMessageRequest } from '../v1/schema.ts'
+import type { Task } from '../v1/wire.ts'
+import { isOver } from '../v03/stream.ts'
+import { type Event03, type State03, type Task03, toPart, toPushConfig } from '../v03/translate.ts'
+import type { TaskSendParams } from './schema.ts'
+
+/** Under this key of its metadata a task tells everybody else what its client calls it. */
+const CLIENT_TASK_ID = 'urn:switchboard:client-task-id'
+
+export const DEFAULT_HISTORY = 0
+
+/** What 0.1 has no word for is said with the nearest one that asks the same of a client. */
+const STATES = {
+  submitted: 'submitted',
+  working: 'working',
+  'input-required': 'input-required',
+  'auth-required': 'input-required',
+  completed: 'completed',
+  failed: 'failed',
+  canceled: 'canceled',
+  rejected: 'failed',
+} as const satisfies Record<State03, string>
+
+/* ------------------------------------------------------------------ to 1.0 */
+
+const toMessage = ({ message }: TaskSendParams): Pick<Message, 'parts' | 'metadata'> => ({
+  parts: message.parts.map(toPart),
+  ...(message.metadata && { metadata: message.metadata }),
+})
+
+const toRequest = (
+  params: TaskSendParams,
+  ids: { messageId: string; taskId?: string; contextId?: string },
+): SendMessageRequest => {
+  const { acceptedOutputModes, pushNotification, historyLength = DEFAULT_HISTORY } = params
+  return {
+    message: { ...ids, role: 'ROLE_USER', ...toMessage(params) },
+    configuration: {
+      acceptedOutputModes,
+      historyLength,
+      ...(pushNotification && { taskPushNotificationConfig: toPushConfig(pushNotification) }),
+    },
+    metadata: params.metadata,
+  }
+}
+
+/** A send whose task is not there yet. */
+export const toFirst = (params: TaskSendParams, messageId: string): SendMessageRequest => ({
+  ...toRequest(params, {
+    messageId,
+    ...(params.sessionId !== undefined && { contextId: params.sessionId }),
+  }),
+  metadata: { ...params.metadata, [CLIENT_TASK_ID]: params.id },
+})
+
+const ASKS = new Set<Task['status']['state']>([
+  'TASK_STATE_INPUT_REQUIRED',
+  'TASK_STATE_AUTH_REQUIRED',
+])
+
+/** What the client said last, where it says that again although nobody has asked it anything. */
+const repeated = (params: TaskSendParams, { status, history }: Task): string | undefined => {
+  if (ASKS.has(status.state)) return undefined
+  const last = history?.findLast(({ role }) => role === 'ROLE_USER')
+  if (!last) return undefined
+  const { parts, metadata } = last
+  const same = isDeepStrictEqual({ parts, ...(metadata && { metadata }) }, toMessage(params))
+  return same ? last.messageId : undefined
+}
+
+/**
+ * A send to a task that is there. Messages of 0.1 have no id: words that repeat the last ones while
+ * nothing was asked are taken for the same message, sent again. Refuses: invalid.
+ */
+export const toFollowUp = (
+  params: TaskSendParams,
+  task: Task,
+  messageId: string,
+): SendMessageRequest => {
+  if (params.sessionId !== undefined && params.sessionId !== task.contextId) {
+    throw invalid('sessionId', 'is not the session of this task')
+  }
+  return toRequest(params, { messageId: repeated(params, task) ?? messageId, taskId: task.id })
+}
+
+/* ---------------------------------------------------------------- from 0.3 */
+
+type Message03 = NonNullable<Task03['history']>[number]
+type Artifact03 = NonNullable<Task03['artifacts']>[number]
+
+const fromPart = ({ kind, ...rest }: Message03['parts'][number]) => ({ type: kind, ...rest })
+
+const fromMessage = ({ role, parts, metadata }: Message03) => ({
+  role,
+  parts: parts.map(fromPart),
+  ...(metadata && { metadata }),
+})
+
+const fromStatus = ({ state, message, timestamp }: Task03['status']) => ({
+  state: STATES[state],
+  ...(message && { message: fromMessage(message) }),
+  timestamp,
+})
+
+/** In 0.1 an artifact is named by its place among those of its task. */
+const fromArtifact = ({ name, description, parts, metadata }: Artifact03, index: number) => ({
+  ...(name !== undefined && { name }),
+  ...(description !== undefined && { description }),
+  parts: parts.map(fromPart),
+  ...(metadata && { metadata }),
+  index,
+})
+
+export const fromTask = (
+  { contextId, status, artifacts, history, metadata }: Task03,
+  id: string,
+) => {
+  const { [CLIENT_TASK_ID]: _, ...rest } = metadata ?? {}
+  return {
+    id,
+    sessionId: contextId,
+    status: fromStatus(status),
+    ...(artifacts && { artifacts: artifacts.map(fromArtifact) }),
+    ...(history && { history: history.map(fromMessage) }),
+    ...(Object.keys(rest).length > 0 && { metadata: rest }),
+  }
+}
+
+type Status01 = ReturnType<typeof fromStatus>
+type Artifact01 = ReturnType<typeof fromArtifact> & { append?: boolean; lastChunk?: boolean }
+export type Event01 =
+  | { id: string; status: Status01; final: boolean }
+  | { id: string; artifact: Artifact01 }
+
+/** Which place each artifact has; one that was not seen before gets the next. */
+const createPlaces = ({ artifacts = [] }: Pick<Task03, 'artifacts'>) => {
+  const places = new Map(artifacts.map(({ artifactId }, index) => [artifactId, index]))
+  return (artifactId: string): number => {
+    const place = places.get(artifactId) ?? places.size
+    places.set(artifactId, place)
+    return place
+  }
+}
+
+/**
+ * A stream of 0.3 under the client's id. 0.1 has no event for a whole task: it comes as its
+ * artifacts and its status. A stream that does not begin with one asks `readTask` for the places of
+ * what came before it.
+ */
+export async function* fromStream(
+  items: AsyncIterable<StreamItem<Event03>>,
+  id: string,
+  readTask: () => Promise<Task03>,
+): AsyncGenerator<StreamItem<Event01>> {
+  let placeOf: ReturnType<typeof createPlaces> | undefined
+  for await (const { result: event, ...item } of items) {
+    if (event.kind === 'task') {
+      placeOf = createPlaces(event)
+      for (const [index, artifact] of (event.artifacts ?? []).entries()) {
+        yield { result: { id, artifact: fromArtifact(artifact, index) } }
+      }
+      const final = isOver(event)
+      yield { ...item, result: { id, status: fromStatus(event.status), final } }
+      if (final) return
+    } else if (event.kind === 'status-update') {
+      yield { ...item, result: { id, status: fromStatus(event.status), final: event.final } }
+    } else {
+      placeOf ??= createPlaces(await readTask())
+      const { artifact, append, lastChunk } = event
+      const shown = {
+        ...fromArtifact(artifact, placeOf(artifact.artifactId)),
+        ...(append && { append }),
+        ...(lastChunk && { lastChunk }),
+      }
+      yield { ...item, result: { id, artifact: shown } }
+    }
+  }
+}

@@ -1,0 +1,113 @@
+/**
+ * The objects of A2A 0.3 in the JSON of its proto, which its clients speak over HTTP+JSON (digest
+ * 3.3): `content` in a message, no `kind`, enums by name, parts told apart by their member. Pure,
+ * from the objects of its JSON Schema. The proto has no place for a part's metadata, a file's name
+ * and referenced tasks, and strict readers refuse what it does not know: these are left out.
+ */
+import type { JsonObject } from '../../domain/todo.ts'
+import { set } from '../v1/translate.ts'
+import type {
+  Event03,
+  fromMessage,
+  fromPushConfig,
+  fromSent,
+  State03,
+  Task03,
+} from './translate.ts'
+
+/** With the two Ls of the proto. */
+export const PROTO_STATES = {
+  submitted: 'TASK_STATE_SUBMITTED',
+  working: 'TASK_STATE_WORKING',
+  'input-required': 'TASK_STATE_INPUT_REQUIRED',
+  'auth-required': 'TASK_STATE_AUTH_REQUIRED',
+  completed: 'TASK_STATE_COMPLETED',
+  failed: 'TASK_STATE_FAILED',
+  canceled: 'TASK_STATE_CANCELLED',
+  rejected: 'TASK_STATE_REJECTED',
+} as const satisfies Record<State03, string>
+
+type Message03 = ReturnType<typeof fromMessage>
+type Part03 = Message03['parts'][number]
+
+const protoPart = (part: Part03) => {
+  switch (part.kind) {
+    case 'text':
+      return { text: part.text }
+    case 'file': {
+      const { bytes, uri, mimeType } = part.file
+      return { file: set({ fileWithBytes: bytes, fileWithUri: uri, mimeType }) }
+    }
+    case 'data':
+      return { data: { data: part.data } }
+  }
+}
+
+const protoMessage = ({ kind: _, referenceTaskIds: __, role, parts, ...rest }: Message03) => ({
+  ...rest,
+  role: role === 'agent' ? 'ROLE_AGENT' : 'ROLE_USER',
+  content: parts.map(protoPart),
+})
+
+const protoStatus = ({ state, message, timestamp }: Task03['status']) => ({
+  state: PROTO_STATES[state],
+  ...(message && { message: protoMessage(message) }),
+  timestamp,
+})
+
+type Artifact03 = NonNullable<Task03['artifacts']>[number]
+
+const protoArtifact = ({ parts, ...rest }: Artifact03) => ({
+  ...rest,
+  parts: parts.map(protoPart),
+})
+
+export const protoTask = ({ kind: _, status, artifacts, history, ...rest }: Task03) => ({
+  ...rest,
+  status: protoStatus(status),
+  ...(artifacts && { artifacts: artifacts.map(protoArtifact) }),
+  ...(history && { history: history.map(protoMessage) }),
+})
+
+export const protoSent = (sent: ReturnType<typeof fromSent>) =>
+  sent.kind === 'task' ? { task: protoTask(sent) } : { message: protoMessage(sent) }
+
+export const protoEvent = (event: Event03) => {
+  switch (event.kind) {
+    case 'task':
+      return { task: protoTask(event) }
+    case 'status-update': {
+      const { kind: _, status, ...rest } = event
+      return { statusUpdate: { ...rest, status: protoStatus(status) } }
+    }
+    case 'artifact-update': {
+      const { kind: _, artifact, ...rest } = event
+      return { artifactUpdate: { ...rest, artifact: protoArtifact(artifact) } }
+    }
+  }
+}
+
+/** A resource by its name, as gRPC has them. */
+export const protoPushConfig = ({
+  taskId,
+  pushNotificationConfig,
+}: ReturnType<typeof fromPushConfig>) => ({
+  name: `tasks/${taskId}/pushNotificationConfigs/${pushNotificationConfig.id ?? ''}`,
+  pushNotificationConfig,
+})
+
+/** `{type:'http', …}` with the same under the proto's name for it. */
+const bothSchemes = (scheme: JsonObject): JsonObject => {
+  const { type, ...httpAuthSecurityScheme } = scheme
+  return type === 'http' ? { ...scheme, httpAuthSecurityScheme } : scheme
+}
+
+/**
+ * A card is the one object that some clients read by the JSON Schema here, too, and others by the
+ * proto. Both find a security scheme of theirs in this one.
+ */
+export const protoCard = (card: JsonObject): JsonObject => {
+  const schemes = Object.entries(card.securitySchemes as JsonObject)
+  const both = schemes.map(([name, scheme]) => [name, bothSchemes(scheme as JsonObject)])
+  return { ...card, securitySchemes: Object.fromEntries(both) as JsonObject }
+}

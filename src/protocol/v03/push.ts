@@ -1,0 +1,77 @@
+/**
+ * The push configs of 0.3 over those of 1.0. 0.3 need not name a config: who asks for one without an
+ * id means the one that was set without an id, or else the only one there is.
+ */
+import { Refusal } from '../../domain/errors.ts'
+import type { TodoView } from '../../domain/todo.ts'
+import type { QueueCall } from '../method.ts'
+import { withoutSecrets } from '../secrets.ts'
+import type { V1Methods } from '../v1/methods.ts'
+import { fromTodo } from '../v1/translate.ts'
+import type { PushConfig } from '../v1/wire.ts'
+import type { PushNotificationConfig } from './schema.ts'
+import { DEFAULT_CONFIG_ID, fromPushConfig, fromTask, toPushConfig } from './translate.ts'
+
+/**
+ * The body of a webhook: the whole task, as the event left it. Who listens there has not been asked
+ * who they are, so they do not read credentials.
+ */
+export const fromOwed = ({ view }: { view: TodoView | null }) => ({
+  contentType: 'application/json',
+  body: JSON.stringify(view && fromTask(fromTodo(withoutSecrets(view)))),
+})
+
+interface Page {
+  configs: readonly PushConfig[]
+  nextPageToken?: string
+}
+
+export const isNotFound = (error: unknown): boolean =>
+  error instanceof Refusal && error.kind === 'not_found'
+
+export const createPush = (v1: V1Methods) => {
+  const list = async (ctx: QueueCall, taskId: string): Promise<PushConfig[]> => {
+    const configs: PushConfig[] = []
+    let pageToken: string | undefined
+    do {
+      const page: Page = await v1.ListTaskPushNotificationConfigs.call(ctx, { taskId, pageToken })
+      configs.push(...page.configs)
+      pageToken = page.nextPageToken || undefined
+    } while (pageToken !== undefined)
+    return configs
+  }
+
+  const read = async (ctx: QueueCall, taskId: string, id: string): Promise<PushConfig> =>
+    v1.GetTaskPushNotificationConfig.call(ctx, { taskId, id })
+
+  /** Refuses: not_found, also where there are several and none is the default. */
+  const readUnnamed = async (ctx: QueueCall, taskId: string): Promise<PushConfig> => {
+    try {
+      return await read(ctx, taskId, DEFAULT_CONFIG_ID)
+    } catch (error) {
+      if (!isNotFound(error)) throw error
+      const [only, ...others] = await list(ctx, taskId)
+      if (!only || others.length > 0) throw error
+      return only
+    }
+  }
+
+  return {
+    set: async (ctx: QueueCall, taskId: string, config: PushNotificationConfig) => {
+      const flat = { ...toPushConfig(config), taskId }
+      const kept: PushConfig = await v1.CreateTaskPushNotificationConfig.call(ctx, flat)
+      return fromPushConfig(kept, taskId)
+    },
+    get: async (ctx: QueueCall, taskId: string, id?: string) =>
+      fromPushConfig(
+        await (id === undefined ? readUnnamed(ctx, taskId) : read(ctx, taskId, id)),
+        taskId,
+      ),
+    list: async (ctx: QueueCall, taskId: string) =>
+      (await list(ctx, taskId)).map((config) => fromPushConfig(config, taskId)),
+    delete: async (ctx: QueueCall, taskId: string, id: string): Promise<null> => {
+      await v1.DeleteTaskPushNotificationConfig.call(ctx, { taskId, id })
+      return null
+    },
+  }
+}

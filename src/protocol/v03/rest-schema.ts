@@ -1,0 +1,139 @@
+/**
+ * What A2A 0.3 may send over HTTP+JSON, in either of its two dialects: the objects of its JSON
+ * Schema, and the JSON of its proto, told by `content` in place of `parts`. The latter is put into
+ * the former and read by the same schemas; a fault is named by the field of the former.
+ */
+import { z } from 'zod'
+import { snake } from '../spelling.ts'
+import { REQUESTS } from '../v1/schema.ts'
+import { PROTO_STATES } from './proto-json.ts'
+import { PARAMS } from './schema.ts'
+import { STATES } from './translate.ts'
+
+type Members = Record<string, unknown>
+
+const isObject = (value: unknown): value is Members =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** A member in either spelling. */
+const member = (of: Members, name: string): unknown => {
+  const spelling = Object.hasOwn(of, name) ? name : snake(name)
+  return Object.hasOwn(of, spelling) ? of[spelling] : undefined
+}
+
+/** What `change` makes of an object; all else is left for the schema to refuse. */
+const changed =
+  (change: (members: Members) => Members) =>
+  (value: unknown): unknown =>
+    isObject(value) ? change(value) : value
+
+/* ---------------------------------------------------------------- messages */
+
+const ROLES: ReadonlyMap<unknown, string> = new Map([
+  ['ROLE_USER', 'user'],
+  ['ROLE_AGENT', 'agent'],
+])
+
+/** `{data:{data:{…}}}`: in the proto a part's data is a message of its own. */
+const corePart = changed((part) => {
+  const { data } = part
+  return isObject(data) && Object.hasOwn(data, 'data') ? { ...part, data: data.data } : part
+})
+
+const coreMessage = changed((message) => {
+  const role = ROLES.get(message.role) ?? message.role
+  const { content, ...rest } = message
+  if (content === undefined || message.parts !== undefined) return { ...message, role }
+  return { ...rest, role, parts: Array.isArray(content) ? content.map(corePart) : content }
+})
+
+/** To the proto no length is unlimited, and is what a length that was not set looks like. */
+const unlimited = changed((params) => {
+  const length = member(params, 'historyLength')
+  if (length !== 0 && length !== '0') return params
+  const { historyLength: _, history_length: __, ...rest } = params
+  return rest
+})
+
+/** A flag that is not set is false in the proto, which writes no false. */
+const settled = changed((configuration) => ({
+  ...configuration,
+  blocking: configuration.blocking ?? false,
+}))
+
+/** Either dialect calls the inline push config otherwise. */
+const corePush = changed((configuration) => {
+  const pushNotificationConfig =
+    member(configuration, 'pushNotificationConfig') ?? member(configuration, 'pushNotification')
+  return {
+    ...configuration,
+    ...(pushNotificationConfig !== undefined && { pushNotificationConfig }),
+  }
+})
+
+/** The proto's own name of the message is `request`. */
+const coreSend = changed((params) => {
+  const message = params.message ?? params.request
+  const isProto = isObject(message) && message.content !== undefined && !('parts' in message)
+  const configuration = corePush(params.configuration)
+  return {
+    ...params,
+    message: coreMessage(message),
+    ...(configuration !== undefined && {
+      configuration: isProto ? settled(unlimited(configuration)) : configuration,
+    }),
+  }
+})
+
+/* -------------------------------------------------------------------- push */
+
+const NAME = /^tasks\/([^/]+)(?:\/pushNotificationConfigs(?:\/(.*))?)?$/
+
+/** Of a resource's name, `tasks/T/pushNotificationConfigs/C`, its T and its C. */
+const partsOf = (name: unknown): { task?: string | undefined; config?: string | undefined } => {
+  const [, task, config] = (typeof name === 'string' && NAME.exec(name)) || []
+  return { task, config }
+}
+
+/**
+ * A config in any of the forms that are about (digest 3.3): `{name, pushNotificationConfig}`,
+ * `{config}` around that or around the bare config, `{parent, configId, config}`. What names another
+ * task than the path does is refused.
+ */
+const coreSet = (params: unknown, context: z.RefinementCtx): unknown => {
+  if (!isObject(params)) return params
+  const outer = isObject(params.config) ? params.config : params
+  const given = member(outer, 'pushNotificationConfig') ?? params.config
+  const [own, outers, parent] = [params.name, outer.name, params.parent].map(partsOf)
+  const tasks = [own?.task, outers?.task, parent?.task, member(outer, 'taskId') || undefined]
+  if (tasks.some((task) => task !== undefined && task !== params.taskId)) {
+    context.addIssue({ code: 'custom', path: ['name'], message: 'must be of the task in the path' })
+  }
+  const id = member(params, 'configId') || outers?.config || own?.config
+  const { taskId } = params
+  if (!isObject(given)) return { taskId, pushNotificationConfig: given }
+  return { taskId, pushNotificationConfig: { ...given, id: given.id || id } }
+}
+
+/* -------------------------------------------------------------------- list */
+
+/** The states by their names in 0.3 and in its proto, beside those of 1.0. */
+const STATE_NAMES: ReadonlyMap<unknown, string> = new Map(
+  Object.entries(STATES).flatMap(([name, state]) => [
+    [state, name],
+    [PROTO_STATES[state], name],
+  ]),
+)
+
+const coreList = changed((params) => ({
+  ...params,
+  ...(params.status !== undefined && { status: STATE_NAMES.get(params.status) ?? params.status }),
+}))
+
+/** By the names of rest-methods.ts, where they differ from those over JSON-RPC. */
+export const REST_PARAMS = {
+  MessageSendParams: z.preprocess(coreSend, PARAMS.MessageSendParams),
+  TaskQueryParams: z.preprocess(unlimited, PARAMS.TaskQueryParams),
+  ListTasks: z.preprocess((params) => coreList(unlimited(params)), REQUESTS.ListTasksRequest),
+  TaskPushNotificationConfig: z.preprocess(coreSet, PARAMS.TaskPushNotificationConfig),
+} as const

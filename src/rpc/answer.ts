@@ -1,0 +1,39 @@
+/** What comes of a request, whichever binding it came by, for HTTP to send and metrics to count. */
+import type { StreamItem } from '../protocol/method.ts'
+
+/** One answered call. `method` is a known name or `unknown`; `code` 0 is success. */
+export interface Answered {
+  method: string
+  code: number
+  seconds: number
+}
+
+/** One event of a stream. */
+export interface StreamFrame {
+  id?: string
+  event?: string
+  data: unknown
+}
+
+/** What HTTP is to send. `retryAfterSeconds` and `allow` belong into headers. */
+export type Answer =
+  | {
+      kind: 'json'
+      status: number
+      body: unknown
+      mediaType?: string
+      retryAfterSeconds?: number
+      allow?: string
+    }
+  | { kind: 'nothing' }
+  | { kind: 'stream'; frames: AsyncIterable<StreamFrame>; onError: (error: unknown) => StreamFrame }
+
+/** A row's items as events; what each says is the binding's to decide. */
+export async function* framesOf(
+  items: AsyncIterable<StreamItem>,
+  dataOf: (result: unknown) => unknown,
+): AsyncGenerator<StreamFrame> {
+  for await (const { id, result } of items) {
+    yield { ...(id !== undefined && { id }), data: dataOf(result) }
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * Rows at a path become an HTTP+JSON server: the order of checks, and what is said, logged and
+ * counted when something goes wrong. Order: version, HTTP method, right, body, params, call. It
+ * runs the same rows as JSON-RPC does and knows as little of them.
+ */
+import type { Log } from '../base/log.ts'
+import { WireRefusal } from '../protocol/errors.ts'
+import type { QueueCall } from '../protocol/method.ts'
+import { readParams } from '../protocol/params.ts'
+import { type Found, paramsOf, type Query, type RestBinding } from '../protocol/path.ts'
+import { type Answer, type Answered, framesOf } from './answer.ts'
+import { parseJson } from './envelope.ts'
+import { createReport, sparingAborts } from './report.ts'
+
+export interface RestParts {
+  log: Pick<Log, 'debug' | 'warn' | 'error'>
+  onCall?: (answered: Answered) => void
+}
+
+/** Who words an answer, and in which type. */
+export interface Wanted {
+  binding: RestBinding
+  requestId: string
+  /** Whether the client asked for this media type by name. */
+  accepts: (mediaType: string) => boolean
+}
+
+/** One HTTP request as the dispatcher sees it. */
+export interface RestCall extends Wanted {
+  /** The rows at its path: at least one. */
+  found: readonly Found[]
+  verb: string
+  query: Query
+  /** Refuses a version that the path is not of. */
+  checkVersion: () => void
+  /** Makes the row's context; may refuse. Asked once the row is known. */
+  enter: () => Promise<QueueCall>
+  /** The text of the body, `''` where there is none. Asked only by rows that read one. */
+  readBody: (optional: boolean) => Promise<string>
+}
+
+/** Answered like GET, by a server that leaves the body out; a stream would have no end. */
+const takesHead = ({ row }: Found, { table }: RestBinding): boolean =>
+  row.verb === 'GET' && table[row.method]?.kind === 'unary'
+
+/** The HTTP methods of the rows at a path, as `Allow` lists them. */
+export const allowOf = (binding: RestBinding, found: readonly Found[]): string =>
+  [
+    ...found.flatMap((each) => (takesHead(each, binding) ? ['GET', 'HEAD'] : [each.row.verb])),
+    'OPTIONS',
+  ].join(', ')
+
+/** Refuses: verb. */
+const choose = ({ binding, found, verb }: RestCall): Found => {
+  const chosen = found.find(
+    (each) => each.row.verb === verb || (verb === 'HEAD' && takesHead(each, binding)),
+  )
+  if (chosen) return chosen
+  throw new WireRefusal('verb', undefined, { allow: allowOf(binding, found) })
+}
+
+const readBody = async ({ row }: Found, call: RestCall): Promise<unknown> => {
+  if (!row.body) return undefined
+  const optional = row.body === 'optional'
+  const text = await call.readBody(optional)
+  return optional && text.trim() === '' ? undefined : parseJson(text)
+}
+
+/** In the binding's own type where it was asked for by name. */
+const typed = ({ binding: { mediaType }, accepts }: Wanted) =>
+  mediaType !== undefined && accepts(mediaType) ? { mediaType } : {}
+
+type Json = Extract<Answer, { kind: 'json' }>
+
+/** What a call has come to know before it fails. */
+interface Progress {
+  method: string
+  signal?: AbortSignal
+}
+
+/** `answer` never rejects: what a call threw is in its answer and, when a fault, in the log. */
+export const createRest = ({ log, onCall }: RestParts) => {
+  const report = createReport(log)
+
+  const refused = (error: unknown, wanted: Wanted, method: string): [Json, code: number] => {
+    const problem = report(error, wanted.requestId, method)
+    const { code, ...rest } = wanted.binding.wording(problem)
+    const { allow } = problem.metadata ?? {}
+    const json: Json = { kind: 'json', ...rest, ...typed(wanted) }
+    return [problem.kind === 'verb' && allow !== undefined ? { ...json, allow } : json, code]
+  }
+
+  const run = async (
+    call: RestCall,
+    progress: Progress,
+    bodyOf: (error: unknown) => unknown,
+  ): Promise<Answer> => {
+    call.checkVersion()
+    const found = choose(call)
+    const { method, empty } = found.row
+    const row = call.binding.table[method]
+    if (!row) throw new TypeError(`${method} has a path and no row`)
+    progress.method = method
+    const ctx = await call.enter()
+    progress.signal = ctx.signal
+    row.right(ctx)
+    const params = readParams(row, paramsOf(found, call.query, await readBody(found, call)))
+    if (row.kind === 'unary') {
+      const body = (await row.call(ctx, params)) ?? null
+      return empty ? { kind: 'nothing' } : { kind: 'json', status: 200, body, ...typed(call) }
+    }
+    const frames = framesOf(await row.call(ctx, params), (result) => result)
+    // By its name it is told from an event: clients of this binding look into no payload for it.
+    return { kind: 'stream', frames, onError: (error) => ({ event: 'error', data: bodyOf(error) }) }
+  }
+
+  return {
+    async answer(call: RestCall): Promise<Answer> {
+      const progress: Progress = { method: 'unknown' }
+      const words = (error: unknown) =>
+        refused(sparingAborts(error, progress.signal), call, progress.method)
+      const started = performance.now()
+      let code = 0
+      const answer = await run(call, progress, (error) => words(error)[0].body).catch((error) => {
+        const [json, refusal] = words(error)
+        code = refusal
+        return json
+      })
+      onCall?.({ method: progress.method, code, seconds: (performance.now() - started) / 1000 })
+      return answer
+    },
+    /** The answer to a request that HTTP itself refuses (no such path, no token, …). */
+    refuse: (error: unknown, wanted: Wanted): Json => {
+      const [json, code] = refused(error, wanted, 'unknown')
+      onCall?.({ method: 'unknown', code, seconds: 0 })
+      return json
+    },
+  }
+}
+
+export type Rest = ReturnType<typeof createRest>

@@ -1,0 +1,84 @@
+/**
+ * Group commit: what arrives while a statement is under way shares the next one. Alone it goes at
+ * once and by itself, so that nobody waits for company. Each item fails or succeeds by itself: where
+ * a shared statement is refused, its items are tried one by one.
+ */
+import { Refusal } from '../domain/errors.ts'
+
+export interface GatherParts<Item, Result> {
+  one(item: Item): Promise<Result>
+  /** The results in the order of the items. Does all of them or none. */
+  many(items: readonly Item[]): Promise<Result[]>
+  /** Items in one statement, at most. */
+  most?: number
+  /** Statements under way, at most. */
+  underWay?: number
+  /** How long an item may wait for its statement to begin, in ms; then it is refused: unavailable. */
+  waitMs?: number
+}
+
+interface Waiting<Item, Result> {
+  item: Item
+  resolve(result: Result): void
+  reject(error: unknown): void
+  begun: boolean
+  timer: NodeJS.Timeout | null
+}
+
+export const createGather = <Item, Result>({
+  one,
+  many,
+  most = 100,
+  underWay = 2,
+  waitMs = 5000,
+}: GatherParts<Item, Result>): ((item: Item) => Promise<Result>) => {
+  const waiting: Waiting<Item, Result>[] = []
+  let running = 0
+
+  const alone = async ({ item, resolve, reject }: Waiting<Item, Result>): Promise<void> => {
+    try {
+      resolve(await one(item))
+    } catch (error) {
+      reject(error)
+    }
+  }
+
+  const together = async (batch: readonly Waiting<Item, Result>[]): Promise<void> => {
+    try {
+      const results = await many(batch.map(({ item }) => item))
+      for (const [index, { resolve }] of batch.entries()) resolve(results[index]!)
+    } catch (error) {
+      if (error instanceof Refusal && error.kind === 'unavailable') {
+        for (const { reject } of batch) reject(error)
+      } else await Promise.all(batch.map(alone))
+    }
+  }
+
+  const begin = (): void => {
+    while (running < underWay && waiting.length > 0) {
+      const batch = waiting.splice(0, most)
+      for (const entry of batch) {
+        entry.begun = true
+        if (entry.timer) clearTimeout(entry.timer)
+      }
+      running += 1
+      const work = batch.length === 1 ? alone(batch[0]!) : together(batch)
+      void work.finally(() => {
+        running -= 1
+        begin()
+      })
+    }
+  }
+
+  return (item) =>
+    new Promise((resolve, reject) => {
+      const entry: Waiting<Item, Result> = { item, resolve, reject, begun: false, timer: null }
+      waiting.push(entry)
+      begin()
+      if (entry.begun) return
+      entry.timer = setTimeout(() => {
+        waiting.splice(waiting.indexOf(entry), 1)
+        reject(new Refusal('unavailable', { retryAfterSeconds: 1 }))
+      }, waitMs)
+    })
+}

@@ -1,0 +1,143 @@
+/**
+ * Where a webhook may lead: to public addresses only, unless the operator has listed more. Looked
+ * at twice: the URL when a config is made, without asking any name server, and every address a name
+ * stands for when a connection is made, since a name may mean something else by then.
+ */
+import { networkInterfaces } from 'node:os'
+import ipaddr from 'ipaddr.js'
+
+export interface GuardOptions {
+  allowHttp: boolean
+  /** CIDRs, addresses and names that are allowed whatever they are. */
+  allow: readonly string[]
+  /** Where this node listens: never a target, listed or not. */
+  own: () => { host: string; port: number } | null
+}
+
+export interface Guard {
+  /** What is wrong with the URL of a webhook; null for one that may be kept. */
+  urlProblem(url: string): string | null
+  /** Why this address, which `host` stands for, is no target; null for one that is. */
+  addressProblem(host: string, address: string, port: number): string | null
+  /** The name is one of the operator's: this machine may know it, and name servers not. */
+  isListed(host: string): boolean
+}
+
+const URL_LENGTH_AT_MOST = 2048
+
+type Range = [ipaddr.IPv4 | ipaddr.IPv6, number]
+
+/** `10.0.0.0/8`, `::1`; null for what is a name. */
+const toRange = (text: string): Range | null => {
+  if (ipaddr.isValidCIDR(text)) return ipaddr.parseCIDR(text)
+  if (!ipaddr.IPv4.isValidFourPartDecimal(text) && !ipaddr.IPv6.isValid(text)) return null
+  const address = ipaddr.parse(text)
+  return [address, address.kind() === 'ipv4' ? 32 : 128]
+}
+
+const isWithin = (address: ipaddr.IPv4 | ipaddr.IPv6, [base, bits]: Range): boolean =>
+  address.kind() === base.kind() && address.match([base, bits])
+
+/** All that is handed out to the public internet; everything beside it is kept for other uses. */
+const GLOBAL_IPV6: Range = [ipaddr.parse('2000::'), 3]
+/** Within that, and yet not the internet: documentation, the new and the old. */
+const DOCUMENTATION: Range[] = [
+  [ipaddr.parse('3fff::'), 20],
+  [ipaddr.parse('2001:db8::'), 32],
+]
+
+const isPublic = (address: ipaddr.IPv4 | ipaddr.IPv6): boolean => {
+  if (address.range() !== 'unicast') return false
+  if (address.kind() === 'ipv4') return true
+  return isWithin(address, GLOBAL_IPV6) && !DOCUMENTATION.some((range) => isWithin(address, range))
+}
+
+/** An IPv4 address however it is wrapped, so that a list of IPv4 ranges means it, too. */
+const unwrapped = (address: ipaddr.IPv4 | ipaddr.IPv6): ipaddr.IPv4 | ipaddr.IPv6 =>
+  address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress()
+    ? address.toIPv4Address()
+    : address
+
+/** Names that stand for no host of the internet (RFC 6761, 6762, 8375, and common use). */
+const LOCAL_NAME = /(^|\.)(localhost|local|localdomain|internal|intranet|lan|home\.arpa|corp|home)$/
+
+/** A host as it compares: no brackets, no trailing dot, lower case. */
+const plainHost = (host: string): string =>
+  host
+    .replace(/^\[(.*)\]$/, '$1')
+    .replace(/\.$/, '')
+    .toLowerCase()
+
+/** The host as it was written, before the URL parser made one spelling of it. */
+const writtenHost = (url: string): string | null =>
+  /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#\\]*@)?(\[[^\]]*\]|[^:/?#\\]*)/i.exec(url)?.[1] ?? null
+
+const isLoopback = (address: string): boolean =>
+  ipaddr.isValid(address) && unwrapped(ipaddr.parse(address)).range() === 'loopback'
+
+const same = (one: string, other: string): boolean =>
+  ipaddr.isValid(one) &&
+  ipaddr.isValid(other) &&
+  unwrapped(ipaddr.parse(one)).toString() === unwrapped(ipaddr.parse(other)).toString()
+
+/** Whether who listens on `host` is reached at `address`. */
+const listensAt = (host: string, address: string): boolean => {
+  const listening = plainHost(host)
+  if (!ipaddr.isValid(listening)) return isLoopback(address)
+  if (ipaddr.parse(listening).range() !== 'unspecified') return same(listening, address)
+  const here = Object.values(networkInterfaces()).flatMap((found) => found ?? [])
+  return isLoopback(address) || here.some((known) => same(known.address, address))
+}
+
+export const createGuard = ({ allowHttp, allow, own }: GuardOptions): Guard => {
+  const ranges = allow.map(toRange).filter((range) => range !== null)
+  const names = new Set(allow.filter((entry) => toRange(entry) === null).map(plainHost))
+
+  const isListed = (host: string): boolean => names.has(plainHost(host))
+
+  const addressProblem = (host: string, text: string, port: number): string | null => {
+    // A zone says through which of our interfaces: nobody outside can mean one.
+    if (text.includes('%') || !ipaddr.isValid(text)) return 'is not an address'
+    const self = own()
+    if (self && self.port === port && listensAt(self.host, text)) return 'is this server itself'
+    const address = unwrapped(ipaddr.parse(text))
+    if (isListed(host) || ranges.some((range) => isWithin(address, range))) return null
+    return isPublic(ipaddr.parse(text)) ? null : 'is not a public address'
+  }
+
+  const hostProblem = (url: URL, written: string): string | null => {
+    const host = plainHost(url.hostname)
+    if (isListed(host)) return null
+    if (!ipaddr.isValid(host)) {
+      const local = LOCAL_NAME.test(host) || !host.includes('.')
+      return local ? 'must not lead to a local name' : null
+    }
+    // Octal, hexadecimal, one number, digits of other scripts: only disguises need them.
+    const isIPv4 = !url.hostname.startsWith('[')
+    if (isIPv4 && plainHost(written) !== host) return 'must spell its address in the usual way'
+    const problem = addressProblem(host, host, Number(url.port || (isHttps(url) ? 443 : 80)))
+    return problem && `must lead to a public address: ${host} ${problem}`
+  }
+
+  return {
+    isListed,
+    addressProblem,
+    urlProblem: (text) => {
+      if (text.length > URL_LENGTH_AT_MOST)
+        return `must be at most ${URL_LENGTH_AT_MOST} characters`
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: the URL parser would drop some of them
+      if (/[\u0000-\u0020\u007f\\]/.test(text))
+        return 'must hold no spaces, control characters and backslashes'
+      const written = writtenHost(text)
+      if (!URL.canParse(text) || !written) return 'must be an absolute URL with a host'
+      const url = new URL(text)
+      if (!isHttps(url) && !(allowHttp && url.protocol === 'http:')) {
+        return `must begin with https://${allowHttp ? ' or http://' : ''}`
+      }
+      if (url.username || url.password) return 'must hold no user and no password'
+      return hostProblem(url, written)
+    },
+  }
+}
+
+const isHttps = ({ protocol }: URL): boolean => protocol === 'https:'

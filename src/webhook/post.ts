@@ -1,0 +1,166 @@
+/**
+ * One POST to a webhook, with an end to everything: connecting, waiting, reading. A name is resolved
+ * and all its addresses vetted at each connection, and the connection goes to the very address that
+ * was vetted. Redirects are not followed; nothing is sent but what the caller gives.
+ */
+import { lookup, Resolver } from 'node:dns/promises'
+import { isIP } from 'node:net'
+import { Agent, buildConnector, request } from 'undici'
+import type { Tried } from '../domain/push.ts'
+import type { Guard } from './guard.ts'
+
+export interface PostOptions {
+  guard: Guard
+  /** How long connecting to one address may take. */
+  connectMs: number
+  /** All addresses of a name. */
+  resolve?: (host: string) => Promise<string[]>
+}
+
+export interface Poster {
+  /** `timeoutMs` is the longest it may take in all. Rejects only where the signal fires. */
+  post(
+    url: string,
+    headers: Record<string, string>,
+    body: string,
+    wait: { timeoutMs: number; signal: AbortSignal },
+  ): Promise<Tried>
+  close(): Promise<void>
+}
+
+/** Read of an answer at most; nobody looks at it. */
+const ANSWER_BYTES = 64 * 1024
+const HEADER_BYTES = 16 * 1024
+const RETRY_AFTER_AT_MOST = 86_400
+
+/** The target is not one that may be connected to. */
+class Forbidden extends Error {
+  override name = 'Forbidden'
+}
+
+/**
+ * By the name servers, not by the C library: that one has four threads for the whole process, and a
+ * zone that does not answer would take all of them.
+ */
+const askNameServers = async (host: string): Promise<string[]> => {
+  const resolver = new Resolver({ timeout: 3000, tries: 2 })
+  const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
+  const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []))
+  if (found.length > 0) return found
+  throw (answers[0] as PromiseRejectedResult).reason
+}
+
+/** Names that the operator listed may be known to this machine alone. */
+const defaultResolve =
+  (guard: Guard) =>
+  async (host: string): Promise<string[]> =>
+    guard.isListed(host)
+      ? (await lookup(host, { all: true, verbatim: true })).map(({ address }) => address)
+      : askNameServers(host)
+
+type Connect = buildConnector.connector
+type ConnectOptions = Parameters<Connect>[0]
+type Connected = Parameters<Parameters<Connect>[1]>
+
+/** Connects to the first address that answers, once all have been vetted. */
+const vettedConnect = ({
+  guard,
+  connectMs,
+  resolve = defaultResolve(guard),
+}: PostOptions): Connect => {
+  const connector = buildConnector({ timeout: connectMs, maxCachedSessions: 0 })
+  const connectTo = (options: ConnectOptions, address: string): Promise<Connected[1]> =>
+    new Promise((done, failed) => {
+      // The certificate is still that of the name.
+      const to = { ...options, hostname: address, servername: options.servername ?? '' }
+      connector(to, (...[error, socket]) => (error ? failed(error) : done(socket)))
+    })
+
+  const connect = async (options: ConnectOptions): Promise<Connected[1]> => {
+    const host = options.hostname.replace(/^\[(.*)\]$/, '$1')
+    const port = Number(options.port || (options.protocol === 'https:' ? 443 : 80))
+    const addresses = isIP(host) ? [host] : await resolve(host)
+    for (const address of addresses) {
+      const problem = guard.addressProblem(host, address, port)
+      if (problem) throw new Forbidden(`${host} leads to ${address}, which ${problem}`)
+    }
+    let last: unknown = new Error(`${host} has no address`)
+    for (const address of addresses) {
+      try {
+        return await connectTo(options, address)
+      } catch (error) {
+        last = error
+      }
+    }
+    throw last
+  }
+  return (options, callback) => {
+    connect(options).then(
+      (socket) => callback(null, socket as never),
+      (error: Error) => callback(error, null),
+    )
+  }
+}
+
+/** Seconds that the receiver wishes for; by its own clock where it names a moment. */
+const retryAfterOf = (headers: Record<string, unknown>): number | null => {
+  const wish = String(headers['retry-after'] ?? '').trim()
+  if (/^\d{1,9}$/.test(wish)) return Math.min(Number(wish), RETRY_AFTER_AT_MOST)
+  const seconds = (Date.parse(wish) - Date.parse(String(headers.date ?? ''))) / 1000
+  return Number.isFinite(seconds) ? Math.min(Math.max(0, seconds), RETRY_AFTER_AT_MOST) : null
+}
+
+/** What went wrong, in words that hold nothing of the answer. */
+const failureOf = (error: unknown, timedOut: boolean): Tried => {
+  if (timedOut) return { failure: 'no answer in time' }
+  if (error instanceof Forbidden) return { failure: error.message, final: true }
+  const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } }
+  const word = code ?? cause?.code
+  return { failure: `no connection${typeof word === 'string' ? `: ${word}` : ''}` }
+}
+
+export const createPoster = (options: PostOptions): Poster => {
+  const agent = new Agent({
+    connect: vettedConnect(options),
+    // Each try has an end of its own.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    maxHeaderSize: HEADER_BYTES,
+    maxResponseSize: -1,
+    pipelining: 1,
+    // One that is kept would go on to an address after its name has come to mean another.
+    keepAliveTimeout: 4000,
+    keepAliveMaxTimeout: 30_000,
+  })
+
+  const post: Poster['post'] = async (url, headers, body, { timeoutMs, signal }) => {
+    const limit = new AbortController()
+    const timer = setTimeout(() => limit.abort(), timeoutMs)
+    const stop = (): void => limit.abort()
+    signal.addEventListener('abort', stop, { once: true })
+    try {
+      signal.throwIfAborted()
+      const answer = await request(url, {
+        method: 'POST',
+        headers,
+        body,
+        dispatcher: agent,
+        signal: limit.signal,
+      })
+      // The status is the answer; what follows is let go, up to a point and not for long.
+      await answer.body.dump({ limit: ANSWER_BYTES, signal: limit.signal }).catch(() => {})
+      const retryAfterSeconds = retryAfterOf(answer.headers)
+      return {
+        status: answer.statusCode,
+        ...(retryAfterSeconds !== null && { retryAfterSeconds }),
+      }
+    } catch (error) {
+      signal.throwIfAborted()
+      return failureOf(error, limit.signal.aborted)
+    } finally {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', stop)
+    }
+  }
+  return { post, close: () => agent.destroy() }
+}

@@ -1,0 +1,137 @@
+/** The same todos in a real database, moved by the verbs that the model is moved by. */
+import { randomUUID } from 'node:crypto'
+import { expect } from 'vitest'
+import { Refusal } from '../../../src/domain/errors.ts'
+import { OPEN_STATES, rule } from '../../../src/domain/lifecycle.ts'
+import { EVERYTHING } from '../../../src/domain/scope.ts'
+import type { Change } from '../../../src/store/change.ts'
+import type { Database } from '../../../src/store/database.ts'
+import { addTodo } from '../../../src/store/todos.ts'
+import { transitionLine, transitionOne } from '../../../src/store/transition.ts'
+import { type Age, finished, MAX_ATTEMPTS, type Model, type Row, type Step } from './model.ts'
+
+const AGENTS = [randomUUID(), randomUUID()] as const
+const CLIENT = randomUUID()
+
+const message = (role: 'ROLE_USER' | 'ROLE_AGENT') => ({
+  messageId: randomUUID(),
+  role,
+  parts: [{ text: 'x' }],
+})
+
+const SETS: Record<Age, string> = {
+  lapse: `lease_expires_at = now() - interval '1 second'`,
+  due: `due_at = now() - interval '1 second'`,
+  retry: `next_retry_at = now() - interval '1 second'`,
+  expire: `interrupted_at = now() - interval '25 hours', interrupt_held_until = null`,
+  silence: `progress_at = now() - interval '601 seconds', alarm_at = now()`,
+  late: 'close_at = now(), alarm_at = now()',
+}
+
+export interface World {
+  add(line: string | null): Promise<void>
+  /** The state after; null where the step was refused. */
+  apply(place: number, row: Row, step: Step): Promise<string | null>
+  /** The place of whoever went on. */
+  look(line: string): Promise<number | null>
+  age(place: number, what: Age): Promise<void>
+  /** Every row is as the model has it. */
+  check(model: Model): Promise<void>
+}
+
+const changeOf = (row: Row, step: Step, ids: readonly string[]): Change => {
+  const { by } = rule(step.verb)
+  return {
+    endpoint: by === 'client' ? CLIENT : AGENTS[step.agent],
+    fence: String(step.staleFence ? row.fence - 1 : row.fence),
+    leaseSeconds: 300,
+    claimant: 'model',
+    asked: step.asked,
+    park: step.park,
+    holdSeconds: 60,
+    maxWaitSeconds: 604_800,
+    children: step.children.map((child) => ids[child]!),
+    joinUntil: step.until,
+    message: message(by === 'client' ? 'ROLE_USER' : 'ROLE_AGENT'),
+    artifact: { id: 'a', json: '{"artifactId":"a","parts":[]}', append: false, lastChunk: false },
+    ttlSeconds: 86_400,
+    queues: ['q'],
+    detail: { error: { code: 'x', message: 'x' } },
+    ...(step.retry && { retrySeconds: 3600 }),
+    // Only a release is ever delayed.
+    ...(step.delay && step.verb === 'release' && { dueSeconds: 3600 }),
+    ...(step.acknowledgeAll && { through: 1_000_000 }),
+  }
+}
+
+export const createWorld = (database: Database): World => {
+  const ids: string[] = []
+  return {
+    add: async (line) => {
+      const id = randomUUID()
+      ids.push(id)
+      await addTodo(database, {
+        id,
+        queue: 'q',
+        contextId: 'c',
+        clientId: CLIENT,
+        priority: 1,
+        maxAttempts: MAX_ATTEMPTS,
+        message: message('ROLE_USER'),
+        timeouts: { heartbeat: 600, scheduleToClose: 86_400 },
+        detail: {},
+        ...(line !== null && { line }),
+      })
+    },
+    apply: async (place, row, step) => {
+      try {
+        const change = changeOf(row, step, ids)
+        return (await transitionOne(database, step.verb, ids[place]!, change, EVERYTHING)).todo
+          .state
+      } catch (error) {
+        if (error instanceof Refusal) return null
+        throw error
+      }
+    },
+    look: async (line) => {
+      const moved = await transitionLine(database, line)
+      return moved && ids.indexOf(moved.todo.id)
+    },
+    age: async (place, what) => {
+      await database.query(`update todos set ${SETS[what]} where id = $1`, [ids[place]])
+    },
+    check: async (model) => {
+      const rows = await database.query<Record<string, unknown>>(
+        `select state, owner, fence::int, seq, attempt, unread, attempts_total as attempts, line,
+          front, due_at is not null as dated, answered_at is not null as answered, join_until,
+          finished_at is not null as finished, ready_reason is not null as bell,
+          (select count(*)::int from attempts where todo_id = t.id and ended_at is null) as open
+        from todos t join unnest($1::uuid[]) with ordinality as w(id, place) using (id)
+        order by place`,
+        [ids],
+      )
+      expect(rows).toEqual(
+        model.map((row) => ({
+          state: row.state,
+          owner: row.owner === null ? null : AGENTS[row.owner],
+          fence: row.fence,
+          seq: row.seq,
+          attempt: row.attempt,
+          unread: row.unread,
+          attempts: row.attempts,
+          line: row.line,
+          front: row.front,
+          dated: row.due !== 'never',
+          answered: row.answered !== null,
+          join_until: row.join?.until ?? null,
+          finished: finished(row),
+          bell: row.bell,
+          open: row.openAttempts,
+        })),
+      )
+      for (const { state, openAttempts } of model) {
+        expect(openAttempts).toBe(OPEN_STATES.includes(state) ? 1 : 0)
+      }
+    },
+  }
+}
