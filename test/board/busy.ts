@@ -4,7 +4,7 @@ import type { App } from '../support/app.ts'
 import { ask, operate, saying } from '../support/steps.ts'
 
 /** One pixel. */
-export const PNG =
+const PNG =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 
 const APPROVAL = {

@@ -11,7 +11,7 @@ const urlOf = (path, query = {}) => {
   return url
 }
 
-export class Refused extends Error {
+class Refused extends Error {
   constructor(status, message, data) {
     super(message)
     this.status = status

@@ -29,7 +29,7 @@ const isDead = ({ state, finishedAt }) => state === 'failed' && finishedAt !== n
 /** For a shell: what stands in quotes there is left as it is. */
 const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`
 
-export const curlOf = (todo, question, base = new URL('../operator', import.meta.url)) => {
+const curlOf = (todo, question, base = new URL('../operator', import.meta.url)) => {
   const [method, params] = question
     ? [
         'todos.answer',

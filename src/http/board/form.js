@@ -43,7 +43,7 @@ const typedValue = (field, typed) => {
 }
 
 /** The data of an answer from what stands in each field. */
-export const readForm = (form, typed) => {
+const readForm = (form, typed) => {
   const values = form.map((field, i) => [field.name, typedValue(field, typed(i))])
   if (values[0]?.[0] === null) return values[0][1] ?? null
   return Object.fromEntries(values.filter(([, value]) => value !== undefined))

@@ -11,7 +11,7 @@ const light = ({ kind, since }) => {
   ]
 }
 
-export const lightView = (connection) =>
+const lightView = (connection) =>
   html`<p id="light" class="light" role="status" data-state=${connection.kind}>${light(connection)}</p>`
 
 const queueSelect = ({ filters, me, setFilter }) => {

@@ -37,10 +37,10 @@ const meant = (drawer) => drawer.id() ?? cardOf(document.activeElement)?.dataset
 const answer = (root, drawer) => {
   const inDrawer = root.querySelector('.drawer .ask :is(input, textarea, button)')
   if (drawer.id() !== null && inDrawer) return inDrawer.focus()
-  const own = cardOf(document.activeElement)?.querySelector('[data-answer]:not([data-answer=""])')
-  const target =
-    own ?? root.querySelector('[data-phase="interrupted"] [data-answer]:not([data-answer=""])')
-  focus(target)
+  // Never another question than the one that is looked at, also where its form is not there yet.
+  const own = document.activeElement?.closest?.('.card[data-phase="interrupted"]')
+  const all = root.querySelector('section[data-phase="interrupted"]')
+  focus((own ?? all)?.querySelector('[data-answer]:not([data-answer=""])'))
 }
 
 export const listenToKeys = ({ root, drawer, dialogs, toggleDead, me, titleOf, isDead }) => {

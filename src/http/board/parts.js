@@ -20,7 +20,7 @@ const entriesOf = (value) =>
 const sizeWord = (value, count) => (Array.isArray(value) ? `[${count}]` : `{${count}}`)
 
 /** Branches are made when they are opened, so that a deep tree costs what one looks at. */
-export const tree = (value, depth = 0) => {
+const tree = (value, depth = 0) => {
   if (value === null || typeof value !== 'object') return leaf(value)
   const entries = entriesOf(value)
   const rest = entries.length - MAX_CHILDREN

@@ -13,7 +13,7 @@ const PLOTS = [
     label: 'finished a minute',
     lines: [
       { of: ({ finished }) => finished, colour: '--work' },
-      { of: ({ dead }) => dead, colour: '--dead' },
+      { of: ({ dead }) => dead || null, colour: '--dead', dots: true },
     ],
     // The minute that runs is not over: by itself its number would fall to nothing with each new one.
     now: (minutes) => Math.max(minutes.at(-2).finished, minutes.at(-1).finished),
@@ -52,6 +52,9 @@ const describe = ({ label, say }, minutes) => {
   return `${label}, the last hour by minutes; at the end ${say(last)}`
 }
 
+/** A line needs more than one or two. */
+const isSparse = (values) => values.filter((value) => value !== null).length < 3
+
 const createPlot = (element, plot, size) =>
   new uPlot(
     {
@@ -64,15 +67,11 @@ const createPlot = (element, plot, size) =>
       padding: [3, 2, 3, 2],
       series: [
         {},
-        ...plot.lines.map(({ colour: name }) => ({
+        ...plot.lines.map(({ colour: name, dots = false }) => ({
           stroke: () => colour(name),
           width: 1.5,
-          // A line needs two: fewer are dots.
-          points: {
-            show: ({ data }, i) => data[i].filter((value) => value !== null).length < 3,
-            size: 4,
-          },
-          spanGaps: true,
+          points: { show: (chart, i) => dots || isSparse(chart.data[i]), size: 4 },
+          spanGaps: !dots,
         })),
       ],
       hooks: {
