@@ -2,8 +2,9 @@
 import { mkdirSync } from 'node:fs'
 import path from 'node:path'
 import { expect, test } from 'vitest'
-import { startApp } from '../support/app.ts'
-import { openBrowser, openPage } from '../support/browser.ts'
+import { startApp, startNode } from '../support/app.ts'
+import { openBoardPage, openBrowser, openPage } from '../support/browser.ts'
+import { operate } from '../support/steps.ts'
 import { makeBusy } from './busy.ts'
 
 const FOLDER = path.resolve('.shots')
@@ -33,5 +34,46 @@ test.each([
   await page.locator('[data-plot] canvas').first().waitFor()
   await page.screenshot({ path: path.join(FOLDER, `${name}.png`) })
   expect(complaints).toEqual([])
+  await context.close()
+})
+
+test('busy', async () => {
+  const worker = busy.agent('support')
+  await Promise.all(Array.from({ length: 260 }, (_, i) => busy.send('support', `Sort mail ${i}`)))
+  for (const claimant of ['box-5', 'box-6']) {
+    const { todos } = await worker.call('todos.claim', { limit: 70, claimant })
+    const done = todos.slice(0, 40)
+    await Promise.all(
+      done.map(({ id, fence }: { id: string; fence: string }) =>
+        worker.call('todos.complete', { id, fence }),
+      ),
+    )
+  }
+  // As if it had taken an hour.
+  await app.sql(
+    `update events set at = at - make_interval(mins => (abs(hashtext(todo_id::text)) % 55))
+     where queue = 'support'`,
+  )
+  // Another node counts the hour anew.
+  const node = await startNode(app.databaseUrl)
+  const context = await browser.newContext({ viewport: WIDE })
+  const { page, complaints } = await openBoardPage(node, context)
+  await page.locator('[data-plot] canvas').first().waitFor()
+  await page
+    .getByText(/^Sort mail/)
+    .first()
+    .waitFor()
+  await page.screenshot({ path: path.join(FOLDER, 'busy.png') })
+  expect(complaints).toEqual([])
+  await context.close()
+  await node.stop()
+})
+
+test('answer-link', async () => {
+  const { url } = await operate(app, 'todos.answerLink', { id: busy.table.id })
+  const context = await browser.newContext({ viewport: { width: 700, height: 760 } })
+  const { page } = await openPage(context)
+  await page.goto(url)
+  await page.screenshot({ path: path.join(FOLDER, 'answer-link.png') })
   await context.close()
 })
