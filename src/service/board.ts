@@ -15,7 +15,7 @@ import {
 import { watchScope } from '../domain/scope.ts'
 import type { TodoFilter, TodoView } from '../domain/todo.ts'
 import type { Database } from '../store/database.ts'
-import { readEndpoints } from '../store/endpoints.ts'
+import { readEndpointsById } from '../store/endpoints.ts'
 import { listTodos } from '../store/lists.ts'
 import { readNotes } from '../store/questions.ts'
 import type { BoardCard, BoardLane, BoardService } from './contract.ts'
@@ -47,18 +47,18 @@ export interface BoardParts {
 export const createBoardService = ({ database, directory }: BoardParts): BoardService => {
   const toCards = async (views: readonly TodoView[]): Promise<BoardCard[]> => {
     if (views.length === 0) return []
-    const endpoints = await readEndpoints(database)
-    const names = new Map(endpoints.map(({ id, name }) => [id, name]))
     const todos = views.map(({ todo }) => todo)
     const held = todos.filter((todo) => phaseOf(todo) === 'held').map(({ id }) => id)
-    const [questions, notes] = await Promise.all([
-      questionsOf(database, directory, todos, endpoints),
+    const clients = new Set(todos.flatMap(({ clientId }) => clientId ?? []))
+    const [questions, notes, senders] = await Promise.all([
+      questionsOf(database, directory, todos),
       readNotes(database, held),
+      readEndpointsById(database, [...clients]),
     ])
     return views.map((view, i) => ({
       view,
       question: questions[i] ?? null,
-      client: names.get(view.todo.clientId ?? '') ?? null,
+      client: senders.get(view.todo.clientId ?? '')?.name ?? null,
       progress: notes.get(view.todo.id) ?? null,
     }))
   }

@@ -73,6 +73,20 @@ const all: Statement<EndpointRow> = statement(
 export const readEndpoints = async (session: Session): Promise<Endpoint[]> =>
   (await session.run(all, {})).map(toEndpoint)
 
+const some: Statement<EndpointRow> = statement(
+  'endpoints_by_id',
+  `select ${COLUMNS} from endpoints e where e.id = any(:ids::uuid[])`,
+)
+
+/** By id, the revoked ones too. */
+export const readEndpointsById = async (
+  session: Session,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, Endpoint>> => {
+  if (ids.length === 0) return new Map()
+  return new Map((await session.run(some, { ids })).map((row) => [row.id, toEndpoint(row)]))
+}
+
 const add: Statement<EndpointRow> = statement(
   'endpoint_add',
   `insert into endpoints as e (name, token_sha256, queues, verbs, default_lease_seconds,

@@ -1,6 +1,6 @@
 /** `answer-link`: an address at which somebody without an account answers one question, once. */
 import type { Command } from 'commander'
-import { localTime, note, print, printJson } from '../output.ts'
+import { localMoment, note, print, printJson } from '../output.ts'
 import { clientCommand, openSession, type SharedOptions, wholeNumber } from '../program.ts'
 import { newestQuestion, resolveId } from '../todo.ts'
 
@@ -26,6 +26,6 @@ export const addAnswerLink = (program: Command): void => {
       })
       if (json) return printJson({ id, ...link })
       print(link.url)
-      note(`Good for one answer, until ${localTime(link.expiresAt)}.`)
+      note(`Good for one answer, until ${localMoment(link.expiresAt)}.`)
     })
 }

@@ -1,6 +1,6 @@
 /** `sessions`: who is logged in to the board, and ending that. */
 import type { Command } from 'commander'
-import { localTime, print, printJson, printTable } from '../output.ts'
+import { localMoment, print, printJson, printTable } from '../output.ts'
 import { clientCommand, openSession, type SharedOptions } from '../program.ts'
 
 interface BoardSession {
@@ -37,6 +37,6 @@ export const addSessions = (program: Command): void => {
 const row = ({ id, endpoint, live, createdAt, expiresAt }: BoardSession): string[] => [
   id,
   live ? (endpoint?.name ?? 'operator') : 'nobody any more',
-  localTime(createdAt),
-  localTime(expiresAt),
+  localMoment(createdAt),
+  localMoment(expiresAt),
 ]

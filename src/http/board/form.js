@@ -7,6 +7,7 @@ import { html } from 'lit/html.js'
 import { call } from './api.js'
 
 const MAX_BUTTONS = 4
+const FATES_KEPT = 500
 
 const choicesOf = (field) =>
   field.kind === 'boolean'
@@ -57,6 +58,7 @@ const send = async (id, question, part, changed) => {
   const key = keyOf(id, question)
   if (fates.get(key)?.sending) return
   fates.set(key, { sending: true })
+  if (fates.size > FATES_KEPT) fates.delete(fates.keys().next().value)
   changed()
   try {
     await call('todos.answer', { id, question: question.seq, message: { parts: [part] } })
