@@ -6,6 +6,7 @@ import { invalid, Refusal } from '../domain/errors.ts'
 import { DELIVERY_STATES, type Delivery, type DeliveryState } from '../domain/push.ts'
 import type { Scope } from '../domain/scope.ts'
 import { type Database, type Session, type Statement, statement } from './database.ts'
+import { LINE_IDLE } from './lease.ts'
 import { scopeValues } from './scope.ts'
 import { isUuid } from './uuid.ts'
 
@@ -67,7 +68,7 @@ const decodeCursor = (token: string): { at: string; id: string } => {
 }
 
 const line = (first: string): string => `select d.*, c.url,
-    case when d.state = 'pending' and c.owner is null and ${first} then c.due_at end as next_attempt_at
+    case when d.state = 'pending' and ${LINE_IDLE} and ${first} then c.due_at end as next_attempt_at
   from deliveries d left join push_configs c on c.todo_id = d.todo_id and c.config_id = d.config_id`
 
 const FIRST = `not exists (select from deliveries o where o.todo_id = d.todo_id

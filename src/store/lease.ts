@@ -248,7 +248,10 @@ export const CLAIMABLE_COUNTS = `
       limit :limit::int) as t
   group by wanted.queue`
 
-const DUE_LINE = 'c.due_at <= now() and lease_free(c.owner, c.lease_expires_at)'
+/** Nobody delivers to this webhook `c`. */
+export const LINE_IDLE = 'lease_free(c.owner, c.lease_expires_at)'
+
+const DUE_LINE = `c.due_at <= now() and ${LINE_IDLE}`
 
 /**
  * Lines of deliveries whose first is due: at most `:limit`, and of each host no more than it has

@@ -304,7 +304,11 @@ test('what the card does not declare is refused', async () => {
   ])
 })
 
-test('where push is not served, its routes and an inline config say so', async () => {
+test('where a queue switches push off, its routes and an inline config say so', async () => {
+  const { client } = await app.line('unhooked')
+  const card = { capabilities: { pushNotifications: false } }
+  await app.services.operator.putQueue({ name: 'unhooked', card })
+  const rest = restClient(app.url, 'unhooked', client.token)
   const { id } = await rest.submit('x')
   const before = await rowCounts(app)
   const url = 'https://example.com/hook'

@@ -135,7 +135,7 @@ test('errors are the ones that they are', async () => {
   const pushNotificationConfig = { id: 'c', url: 'https://example.com/' }
   await expect(
     sdk.setTaskPushNotificationConfig({ taskId: UNKNOWN_ID, pushNotificationConfig }),
-  ).rejects.toMatchObject({ name: 'PushNotificationNotSupportedError' })
+  ).rejects.toMatchObject({ name: 'TaskNotFoundError' })
 })
 
 test('the extended card is read, its security scheme too', async () => {
@@ -154,7 +154,7 @@ test('the extended card is read, its security scheme too', async () => {
     description: 'for friends',
     protocolVersion: '0.3.0',
     supportsAuthenticatedExtendedCard: true,
-    securitySchemes: { bearer: { type: 'http', scheme: 'Bearer' } },
+    securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
   })
 })
 

@@ -210,7 +210,7 @@ test('errors are bare, with the code of JSON-RPC under their HTTP status', async
   expect(await rowCounts(app)).toEqual(before)
 })
 
-test('the push routes are there, and say that push is not served', async () => {
+test('a push config is made by each of the bodies that clients send, and is one resource', async () => {
   const { id } = await submit()
   const configs = `/v1/tasks/${id}/pushNotificationConfigs`
   const pushNotificationConfig = { url: 'https://example.com/hook' }
@@ -223,13 +223,31 @@ test('the push routes are there, and say that push is not served', async () => {
       config: { push_notification_config: pushNotificationConfig },
     },
   ]) {
-    expectError(await rest.call('POST', configs, { body }), [400, -32003])
+    const made = await rest.call('POST', configs, { body })
+    expect([made.status, made.body.pushNotificationConfig.url]).toEqual([
+      200,
+      pushNotificationConfig.url,
+    ])
   }
-  expectError(await rest.get(configs), [400, -32003])
-  expectError(await rest.get(`${configs}/c`), [400, -32003])
-  expectError(await rest.call('DELETE', `${configs}/c`), [400, -32003])
-  expectError(await send(proto('x'), { pushNotification: pushNotificationConfig }), [400, -32003])
+  const named = (await rest.get(`${configs}/c`)).body
+  expect(named).toMatchObject({
+    name: `tasks/${id}/pushNotificationConfigs/c`,
+    pushNotificationConfig,
+  })
+  expect((await rest.get(configs)).body.configs).toContainEqual(named)
+  for (let round = 0; round < 2; round += 1) {
+    expect((await rest.call('DELETE', `${configs}/c`)).status).toBe(200)
+  }
+  expectError(await rest.get(`${configs}/c`), [404, -32001])
   await rest.call('POST', `/v1/tasks/${id}:cancel`)
+
+  const card = { capabilities: { pushNotifications: false } }
+  await app.services.operator.putQueue({ name: 'desk', card })
+  expectError(await rest.get(configs), [400, -32003])
+  const body = { config: { pushNotificationConfig } }
+  expectError(await rest.call('POST', configs, { body }), [400, -32003])
+  expectError(await send(proto('x'), { pushNotification: pushNotificationConfig }), [400, -32003])
+  await app.services.operator.putQueue({ name: 'desk', card: { capabilities: {} } })
 })
 
 test('a path of the one version is not one of the other', async () => {

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { type Answer, openStream, type Stream } from '../support/actors.ts'
 import { type ErrorFacts, type FrameFacts, frameFacts, type TaskFacts, taskFacts } from './facts.ts'
 
-export interface Asked {
+interface Asked {
   messageId?: string
   taskId?: string
   contextId?: string
@@ -18,7 +18,7 @@ export interface Asked {
   message?: Record<string, unknown>
 }
 
-export interface Outcome {
+interface Outcome {
   /** What came, as it came. */
   body: Answer
   status: number
@@ -36,7 +36,7 @@ export interface Followed {
   next(): Promise<{ id: string | undefined; facts: FrameFacts } | null>
 }
 
-export interface PushOutcome {
+interface PushOutcome {
   body: Answer
   error?: ErrorFacts
   /** Ids of the configs in the answer. */

@@ -50,9 +50,9 @@ const partFacts = (part: Answer): unknown => {
   return { data: !part.kind && keys.length === 1 && keys[0] === 'data' ? data.data : data }
 }
 
-export const textsOf = (message: Answer): string[] => partsOf(message).map(({ text }) => text)
+const textsOf = (message: Answer): string[] => partsOf(message).map(({ text }) => text)
 
-export const artifactFacts = (artifact: Answer) => ({
+const artifactFacts = (artifact: Answer) => ({
   artifactId: artifact.artifactId,
   parts: artifact.parts.map(partFacts),
 })

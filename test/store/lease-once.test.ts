@@ -47,6 +47,8 @@ const NO_EXPIRY = [
   // The deadline of a question, which its holder may move: past it the todo is taken from its owner
   // by the sweep, and by nobody else (ADR-0046).
   'interrupt_held_until',
+  // When the secret before this one ends to sign.
+  'previous_secret_until',
 ]
 
 interface Leased {
@@ -115,6 +117,7 @@ test('what is leased is found by what its table looks like', async () => {
   expect(await findLeased()).toEqual([
     // The record of leases past.
     { table: 'attempts', owners: ['claimant'], expiries: ['lease_expires_at'] },
+    { table: 'push_configs', owners: ['owner'], expiries: ['lease_expires_at'] },
     { table: 'todos', owners: ['owner', 'claimant'], expiries: ['lease_expires_at'] },
   ])
 })
@@ -152,44 +155,51 @@ test('no function, index, check, view or trigger of the database compares the en
     'i',
   )
   const found = written.filter(({ text }) => compares.test(text)).map(({ name }) => name)
-  expect(found).toEqual(['lease_free'])
+  // The constraint says that both are there or neither.
+  expect(found).toEqual(['lease_free', 'leased_line_has_an_owner'])
 })
 
 test('a table of a later day is found, and a lease of its own words in it', async () => {
   await database.query(
-    `create table deliveries (id uuid, worker uuid, leased_until timestamptz);
+    `create table parcels (id uuid, worker uuid, leased_until timestamptz);
      create table jobs (name text, claimed_by uuid, lease_expires_at timestamptz);
      create table secrets (name text, expires_at timestamptz)`,
     [],
   )
   try {
     const leased = await findLeased()
-    expect(leased.map(({ table }) => table)).toEqual(['attempts', 'deliveries', 'jobs', 'todos'])
+    expect(leased.map(({ table }) => table)).toEqual([
+      'attempts',
+      'jobs',
+      'parcels',
+      'push_configs',
+      'todos',
+    ])
     const fine = [
-      `update deliveries d set worker = $1::uuid, leased_until = lease_until($2::int) from (
-        select id from deliveries d where lease_free(d.worker, d.leased_until)
+      `update parcels d set worker = $1::uuid, leased_until = lease_until($2::int) from (
+        select id from parcels d where lease_free(d.worker, d.leased_until)
           and d.leased_until <= lease_until(0)
         order by d.leased_until limit 1 for update skip locked) p where d.id = p.id`,
-      'select d.id, d.worker, d.leased_until from deliveries d where d.worker = $1::uuid',
+      'select d.id, d.worker, d.leased_until from parcels d where d.worker = $1::uuid',
       'select name from secrets where expires_at > now()',
     ]
     expect(wordsAbout(fine, leased)).toEqual([])
     const wrong = [
-      'select id from deliveries where leased_until < now()',
-      'select id from deliveries d where now() >= d.leased_until',
-      'select id from deliveries d where d.leased_until <= now()',
-      'select id from deliveries d where d.leased_until is null',
-      `select id from deliveries d where coalesce(d.leased_until, '-infinity') <= now()`,
-      'select extract(epoch from d.leased_until - now()) from deliveries d',
-      'select d.id from deliveries d where not d.leased_until > $1',
-      `update deliveries set leased_until = now() + interval '1 minute'`,
-      'update deliveries d set leased_until = $1 where d.id = $2',
-      'select id from deliveries d where d.worker is null',
+      'select id from parcels where leased_until < now()',
+      'select id from parcels d where now() >= d.leased_until',
+      'select id from parcels d where d.leased_until <= now()',
+      'select id from parcels d where d.leased_until is null',
+      `select id from parcels d where coalesce(d.leased_until, '-infinity') <= now()`,
+      'select extract(epoch from d.leased_until - now()) from parcels d',
+      'select d.id from parcels d where not d.leased_until > $1',
+      `update parcels set leased_until = now() + interval '1 minute'`,
+      'update parcels d set leased_until = $1 where d.id = $2',
+      'select id from parcels d where d.worker is null',
       'select name from jobs j where j.lease_expires_at between $1 and now()',
       'select name from jobs j where j.claimed_by is not distinct from null',
     ]
     expect(wrong.filter((text) => wordsAbout([text], leased).length === 0)).toEqual([])
   } finally {
-    await database.query('drop table deliveries, jobs, secrets', [])
+    await database.query('drop table parcels, jobs, secrets', [])
   }
 })
