@@ -51,12 +51,20 @@ const throughStore = (url: string, endpoint: string): Steps => {
     one: ({ id, change }) => transitionOne(database, 'complete', id, change, EVERYTHING),
     many: (all) => transitionMany(database, 'complete', all),
   })
+  const claimed = async (limit: number): Promise<Held[]> =>
+    (await readClaimed(database, [QUEUE], limit, claimChange(endpoint))).map(
+      ({ view }) => view.todo,
+    )
+  const claim = createGather<number, Held[]>({
+    one: claimed,
+    many: async (limits) => {
+      const all = await claimed(limits.reduce((sum, limit) => sum + limit, 0))
+      return limits.map((limit) => all.splice(0, limit))
+    },
+  })
   return {
     add: () => add(newTodo()),
-    claim: async (limit) =>
-      (await readClaimed(database, [QUEUE], limit, claimChange(endpoint))).map(
-        ({ view }) => view.todo,
-      ),
+    claim,
     complete: ({ id, fence }) => complete({ id, change: completeChange(endpoint, fence) }),
     close: database.close,
   }

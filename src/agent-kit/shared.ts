@@ -6,7 +6,7 @@
 import { type Answer, parsed, resultOf } from './answer.ts'
 import { AgentApiError, ConnectionError } from './errors.ts'
 
-export interface Post {
+interface Post {
   method: string
   params: object
   timeoutMs: number
