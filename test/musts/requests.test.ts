@@ -133,13 +133,21 @@ test.each<[string, string, unknown, number]>([
   expect(body).toMatchObject({ jsonrpc: '2.0', id, error: { code } })
 })
 
-test('in 0.3 a result comes alone, as JSON, and a body of another type is refused', async () => {
-  const { id } = await a2a.submit('x')
-  const get = JSON.stringify({ jsonrpc: '2.0', id: 'g', method: 'tasks/get', params: { id } })
-  const { headers, body } = await old(get)
-  expect(headers.get('content-type')).toMatch(/^application\/json\b/)
-  expect(Object.keys(body).sort()).toEqual(['id', 'jsonrpc', 'result'])
-  const refused = await old(get, { 'Content-Type': 'text/plain' })
-  expect([refused.status, refused.body.error.code]).toEqual([415, -32005])
-  await operate(app, 'todos.cancel', { id })
-})
+test.each([
+  ['1.0', 'GetTask'],
+  ['0.3', 'tasks/get'],
+])(
+  'in %s a result comes alone, as JSON, and a body of another type is refused',
+  async (version, method) => {
+    const { id } = await a2a.submit('x')
+    const get = JSON.stringify({ jsonrpc: '2.0', id: 'g', method, params: { id } })
+    const headers = { 'A2A-Version': version }
+    const answer = await old(get, headers)
+    expect(answer.headers.get('content-type')).toMatch(/^application\/json\b/)
+    expect(Object.keys(answer.body).sort()).toEqual(['id', 'jsonrpc', 'result'])
+    expect(answer.body).toMatchObject({ jsonrpc: '2.0', id: 'g', result: { id } })
+    const refused = await old(get, { ...headers, 'Content-Type': 'text/plain' })
+    expect([refused.status, refused.body.error.code]).toEqual([415, -32005])
+    await operate(app, 'todos.cancel', { id })
+  },
+)

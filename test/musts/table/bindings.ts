@@ -2,15 +2,14 @@
 import { type Must, must } from '../must.ts'
 
 const ENVELOPE = 'a2a/envelope.test.ts'
+const ALONE = 'in %s a result comes alone, as JSON, and a body of another type is refused'
 const CODES = '%i for %s, under the id of the call'
 
 export const BINDINGS: Must[] = [
   must('70', '9.1, 5.3', 'JSON-RPC 2.0 over HTTP, as application/json, with the official methods', {
     'protocol/v1/official.test.ts': ['every method of the service is served, and no other'],
     [ENVELOPE]: ['a body %j is no JSON: said as JSON, without a trace of the inside'],
-    'faults/hang-ups.test.ts': [
-      'bodies of the wrong kind are 415, and bytes that are no UTF-8 are no JSON',
-    ],
+    'musts/requests.test.ts': [ALONE],
   }),
   must('71', '0.3 6.11.2', 'jsonrpc is 2.0, the id comes back, and either a result or an error', {
     [ENVELOPE]: [
@@ -18,7 +17,7 @@ export const BINDINGS: Must[] = [
       'an id of %j is no id, and is not echoed',
       'an id beyond what a double holds is not echoed as another one',
     ],
-    'rpc/server.test.ts': ['is answered with its result under its id'],
+    'musts/requests.test.ts': [ALONE],
     'faults/hostile.test.ts': [
       'whatever is sent to the A2A endpoint is answered with a result or an error of the protocol',
     ],

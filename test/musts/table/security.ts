@@ -64,7 +64,7 @@ export const SECURITY: Must[] = [
     '83b',
     'HEAD 7.6.4',
     'What a credential means is defined by who issues or uses it',
-    'Between agent and issuer. The server hands the answer to the agent that asked and reads nothing in it.',
+    'Between agent and issuer. The server hands the answer to the agent that asked and gives nobody a right for it.',
   ),
   must('83c', 'HEAD 7.6.4', 'It is not taken to cover later messages', {
     [ACCESS]: [GIVES_NOTHING],

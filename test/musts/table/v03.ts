@@ -19,7 +19,7 @@ export const V03: Must[] = [
   must('95', '0.3 3.2.1, 7', 'JSON-RPC 2.0, as application/json both ways', {
     'musts/requests.test.ts': [
       CODES,
-      'in 0.3 a result comes alone, as JSON, and a body of another type is refused',
+      'in %s a result comes alone, as JSON, and a body of another type is refused',
     ],
   }),
   must(
