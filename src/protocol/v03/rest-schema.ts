@@ -61,13 +61,21 @@ const settled = changed((configuration) => ({
   blocking: configuration.blocking ?? false,
 }))
 
+/** The proto writes no empty list: an authentication without schemes has none. */
+const coreConfig = changed((config) => {
+  const authentication = changed((given) => ({ ...given, schemes: given.schemes ?? [] }))(
+    config.authentication,
+  )
+  return { ...config, ...(authentication !== undefined && { authentication }) }
+})
+
 /** Either dialect calls the inline push config otherwise. */
 const corePush = changed((configuration) => {
-  const pushNotificationConfig =
+  const given =
     member(configuration, 'pushNotificationConfig') ?? member(configuration, 'pushNotification')
   return {
     ...configuration,
-    ...(pushNotificationConfig !== undefined && { pushNotificationConfig }),
+    ...(given !== undefined && { pushNotificationConfig: coreConfig(given) }),
   }
 })
 
@@ -111,8 +119,8 @@ const coreSet = (params: unknown, context: z.RefinementCtx): unknown => {
   }
   const id = member(params, 'configId') || outers?.config || own?.config
   const { taskId } = params
-  if (!isObject(given)) return { taskId, pushNotificationConfig: given }
-  return { taskId, pushNotificationConfig: { ...given, id: given.id || id } }
+  const named = changed((config) => ({ ...config, id: config.id || id }))
+  return { taskId, pushNotificationConfig: coreConfig(named(given)) }
 }
 
 /* -------------------------------------------------------------------- list */
