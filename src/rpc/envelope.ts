@@ -4,6 +4,7 @@
  * where it could not be echoed faithfully, not at all.
  */
 import { type RpcError, WireRefusal } from '../protocol/errors.ts'
+import { isObject } from '../protocol/members.ts'
 
 export type RpcId = string | number | null
 
@@ -26,9 +27,6 @@ export const parseJson = (text: string): unknown => {
     throw new WireRefusal('parse')
   }
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Every event of a stream repeats it. */
 const MAX_ID = 256

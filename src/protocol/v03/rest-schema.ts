@@ -4,6 +4,7 @@
  * the former and read by the same schemas; a fault is named by the field of the former.
  */
 import { z } from 'zod'
+import { isObject } from '../members.ts'
 import { snake } from '../spelling.ts'
 import { REQUESTS } from '../v1/schema.ts'
 import { PROTO_STATES } from './proto-json.ts'
@@ -11,9 +12,6 @@ import { PARAMS } from './schema.ts'
 import { STATES } from './translate.ts'
 
 type Members = Record<string, unknown>
-
-const isObject = (value: unknown): value is Members =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** A member in either spelling. */
 const member = (of: Members, name: string): unknown => {
