@@ -42,6 +42,7 @@ import { createOutbox } from './service/outbox.ts'
 import { createPush } from './service/push.ts'
 import { createRate } from './service/rate.ts'
 import { createReadiness } from './service/readiness.ts'
+import { createRetention } from './service/retention.ts'
 import { createRevocation } from './service/revocation.ts'
 import { createSweep, type Sweep } from './service/sweep.ts'
 import { createWatch } from './service/watch.ts'
@@ -225,6 +226,7 @@ const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
     lines,
     family,
     revocation,
+    retention: createRetention({ database, directory, metrics, log }),
     metrics,
     log,
   })

@@ -267,3 +267,28 @@ export const DUE_LINES = `
   where ${DUE_LINE} and w.place <= :per_host::int - coalesce((select b.count
       from unnest(:hosts::text[], :counts::int[]) as b(host, count) where b.host = w.host), 0)
   limit :limit::int for update of c skip locked`
+
+/**
+ * Those of the ended todos of `batch` that nobody needs any more, locked. Not yet: one whose live
+ * parent may still ask for it, the retry of one that is still there (it would be retried again), a
+ * canceled one whose cascade was cut short, one that webhooks are owed, one with an event that the
+ * feed has not told.
+ */
+export const FORGETTABLE = `
+  from batch b join todos t on t.id = b.id and t.push_version = b.push_version
+  where t.finished_at is not null
+    and (t.parent_id is null or not exists (select from todos p
+      where p.id = t.parent_id and p.finished_at is null))
+    and (t.retry_of is null or not exists (select from todos d where d.id = t.retry_of))
+    and (t.state <> 'canceled' or not exists (select from todos c
+      where c.parent_id = t.id and c.finished_at is null))
+    and (t.push_version = 0 or not exists (select from push_configs c
+      where c.todo_id = t.id and c.owed > 0))
+    and (select count(*) filter (where e.position is null) from events e where e.todo_id = t.id) = 0
+  for update of t skip locked`
+
+/** What is left of one deleted todo, locked; not where a new todo of its id has come so far. */
+export const REMAINS = `
+  from remains r where not exists (select from todos t
+    where t.id = r.todo_id and t.seq >= r.from_seq)
+  order by r.id limit 1 for update of r skip locked`

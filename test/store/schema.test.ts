@@ -93,6 +93,7 @@ test('starts that race migrate an empty database once', async () => {
       '0006_live_children',
       '0007_idempotency',
       '0008_push',
+      '0010_retention',
     ])
     expect(await pendingMigrations(clone.url)).toEqual([])
   } finally {
