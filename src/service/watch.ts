@@ -223,7 +223,8 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
 
     if (after + 2 < whole) {
       // Some of what lies before may be kept: of todos that go on.
-      return { from: after, events: feedEvents(tail, after - 1, { gap: true, oldest: whole }) }
+      const cursor = Math.max(after, oldest) - 1
+      return { from: after, events: feedEvents(tail, cursor, { gap: true, oldest: whole }) }
     }
     if (after > newest + 1) {
       // A cursor of another database, or of one restored from a backup.
