@@ -31,9 +31,12 @@ export const inStates = (states: readonly State[]): string => {
     : `t.state in (${list(states)})`
 }
 
-/** When a todo comes free. The second half of the index todos_claim; both must read alike. */
+/**
+ * When a todo comes free; of a claimed one, when to look whether it has: never later than its lease
+ * ends. The second half of the index todos_claim; both must read alike.
+ */
 const FREE_AT = `(case t.state when 'pending' then t.due_at when 'failed' then t.next_retry_at
-  when 'claimed' then t.lease_expires_at end)`
+  when 'claimed' then t.lease_probe_at end)`
 
 /** The predicate of the index todos_claim. */
 const UNCLAIMED_OR_LEASED = `(t.state in ('pending', 'claimed')
@@ -123,7 +126,7 @@ const CONDITIONS: Readonly<Record<Condition, string>> = {
   answeredLater: `t.answered_at is not null and ${LINE_FREE} and not exists (select from todos w
       where w.line = t.line and not w.front and w.answered_at < t.answered_at)`,
   unfinished: 't.finished_at is null',
-  leaseLapsed: `${FREE} and t.lease_expires_at <= ${BY_NOW}`, // todos_lease
+  leaseLapsed: `${FREE} and t.lease_probe_at <= ${BY_NOW}`, // todos_lease
   // Past its own deadline and, if a live holder asked for longer, past that too (ADR-0046).
   // The first line bounds the probe by the shortest wait anyone has; the second is the row's own:
   // its endpoint's, else its queue's (zero or less: unbounded), else the instance's.
@@ -166,7 +169,7 @@ export const one = (verb: Verb): string =>
 
 /** The order of its index, for each sweep that has one. */
 const ORDER: Partial<Record<Verb, string>> = {
-  reapLease: 't.lease_expires_at', // todos_lease
+  reapLease: 't.lease_probe_at', // todos_lease
   reapInterrupt: 't.interrupted_at', // todos_interrupt
   comeDue: COME_DUE_AT, // todos_come_due
   timeOut: 't.alarm_at', // todos_alarm

@@ -134,7 +134,7 @@ test('one that was killed while it built an index is done again, and the void in
   } finally {
     await slow.end()
   }
-  expect((await migrate(databaseUrl)).applied).toEqual([LAST])
+  expect((await migrate(databaseUrl)).applied).toContain(LAST)
   expect(await indexes(databaseUrl)).toEqual(BUILT)
   expect(await pendingMigrations(databaseUrl)).toEqual([])
 })
