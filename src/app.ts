@@ -13,32 +13,39 @@ import { createMetrics, type Metrics } from './base/metrics.ts'
 import { VERSION } from './base/version.ts'
 import type { Config } from './config.ts'
 import { PUSH_LIMITS, type PushLimits } from './domain/push.ts'
+import { createAnswerPage } from './http/answer-page.ts'
 import { createAuth } from './http/auth.ts'
 import { createBoard, createBoardAuth } from './http/board.ts'
-import { createBoardSessions } from './http/board-session.ts'
+import { createSnapshots } from './http/board-cards.ts'
 import { createFeeds } from './http/feeds.ts'
 import { createListener } from './http/listener.ts'
 import { createHttp, type HttpObserver } from './http/server.ts'
 import type { StreamOutcome } from './http/sse.ts'
 import { AGENT_METHODS } from './protocol/agent/methods.ts'
 import { createCardSigner } from './protocol/card-signature.ts'
+import { type Ready, readyOf, type Transition, transitionOf } from './protocol/feed.ts'
 import type { Services } from './protocol/method.ts'
 import { OPERATOR_METHODS } from './protocol/operator/methods.ts'
 import { fromOwed as fromOwedV1 } from './protocol/v1/translate.ts'
 import { fromOwed as fromOwedV03 } from './protocol/v03/push.ts'
 import { createAgentService } from './service/agent.ts'
+import { createAnswerLinks } from './service/answer-links.ts'
 import { createBatches } from './service/batches.ts'
+import { createBoardService } from './service/board.ts'
+import { createBoardSessions } from './service/board-sessions.ts'
 import { createClientService } from './service/client.ts'
 import { createDeliver } from './service/deliver.ts'
 import { createDirectory, type Directory } from './service/directory.ts'
 import { createFamily } from './service/family.ts'
 import { createGauges } from './service/gauges.ts'
+import { createHooks, type Hook } from './service/hooks.ts'
 import { createKeys } from './service/idempotency.ts'
 import { createIntake } from './service/intake.ts'
 import { createLine } from './service/line.ts'
 import { createLines } from './service/lines.ts'
 import { createOperatorService } from './service/operator.ts'
 import { createOutbox } from './service/outbox.ts'
+import { createPulse } from './service/pulse.ts'
 import { createPush } from './service/push.ts'
 import { createRate } from './service/rate.ts'
 import { createReadiness } from './service/readiness.ts'
@@ -103,8 +110,18 @@ export interface Switchboard {
    * Takes at most `drainMs`; never rejects.
    */
   stop(): Promise<void>
-  /** A code that opens the board once, within ten minutes. */
-  issueBoardCode(): string
+  /** A code that opens the board once, within ten minutes, on any node. */
+  issueBoardCode(): Promise<string>
+  /**
+   * Calls `handler` with every transition (or ready) that is committed, on whichever node: after
+   * the commit, in order, at least once. What it throws is logged, and harms nobody. `after` is
+   * the position of the last one that was dealt with; without it, from now on.
+   */
+  on<Kind extends keyof Facts>(
+    kind: Kind,
+    handler: (fact: Facts[Kind]) => unknown,
+    options?: { after?: number },
+  ): Hook
   services: Services
   sweep: Sweep
   metrics: Metrics
@@ -112,13 +129,21 @@ export interface Switchboard {
   router: Express
 }
 
+/** What a handler may be told of, as the board's feed tells it. */
+export interface Facts {
+  transition: Transition
+  ready: Ready
+}
+
+const FACTS = { transition: transitionOf, ready: readyOf }
+
 const POLL_MS = 5000
 /** ADR-0046: one tick, every 30 s. */
 const REAP_MS = 30_000
 const COME_DUE_MS = 1000
 const PLACE_MS = 1000
+const BOARD_CODE_SECONDS = 600
 const TIDY_MS = 60_000
-const BOARD_CODE_MS = 10 * 60_000
 const DRAIN_MS = 13_000
 const SSE_RETRY_MS = 2000
 const PUSH = { connectMs: 10_000, concurrency: 64, perHost: 8 } as const
@@ -168,11 +193,13 @@ interface CoreParts {
   stopping: AbortSignal
   /** Where this node listens, once it does. */
   listening: () => { host: string; port: number } | null
+  /** Where people reach this server. */
+  publicUrl: () => string
 }
 
 /** Everything below HTTP. */
 const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
-  const { log, metrics, stopping, listening } = parts
+  const { log, metrics, stopping, listening, publicUrl } = parts
   const { databaseUrl: connectionString, poolSize, acquireMs, statementMs, lockMs } = options
   const { keepAliveMs, pooled } = options
   const pollMs = options.pollMs ?? POLL_MS
@@ -216,6 +243,12 @@ const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
       family,
       revocation,
     }),
+    answerLinks: createAnswerLinks({ database, directory, deliver, publicUrl }),
+    boardSessions: createBoardSessions({
+      database,
+      authenticate: directory.authenticate,
+      adminToken: options.config.adminToken,
+    }),
     push,
     watch,
   }
@@ -256,6 +289,9 @@ const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
     tidyMs: options.tidyMs ?? TIDY_MS,
   })
   const supervisor = createSupervisor(workers, { log, metrics })
+  const board = createBoardService({ database, directory })
+  const pulse = createPulse({ database, watch, log })
+  const hooks = createHooks({ watch, log })
   const webhooks = {
     stop: async (ms: number) => {
       await courier.drain(Math.min(ms, COURIER_DRAIN_MS))
@@ -263,7 +299,7 @@ const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
     },
   }
   const core = { database, wake, directory, line, lines, family, watch, services, sweep }
-  return { ...core, supervisor, webhooks }
+  return { ...core, board, pulse, hooks, supervisor, webhooks }
 }
 
 export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
@@ -275,20 +311,22 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
   // Each request under way listens: many at once are no leak.
   setMaxListeners(0, stopping.signal)
   const listener = createListener({ host: config.host, port: config.port })
+  const publicUrl = (): string => config.publicUrl ?? listener.url()
   const core = createCore(options, {
     log,
     metrics,
     stopping: stopping.signal,
     listening: listener.address,
+    publicUrl,
   })
   const { database, wake, directory, line, lines, family, watch, services, supervisor } = core
-  const publicUrl = (): string => config.publicUrl ?? listener.url()
+  const { pulse, hooks } = core
   const observe = observer(metrics)
   const { authenticate } = directory
   const { adminToken } = config
   const onFailure = (): void => observe.unauthenticated?.('operator')
   const auth = createAuth({ authenticate, adminToken, onFailure })
-  const sessions = createBoardSessions({ authenticate, adminToken })
+  const { boardSessions: sessions } = services
   const boardAuth = createBoardAuth(auth, sessions)
   const sse = options.pingMs === undefined ? {} : { sse: { pingMs: options.pingMs } }
 
@@ -296,13 +334,24 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
     watch,
     auth,
     boardAuth,
+    snapshots: createSnapshots(core.board, watch.position),
     sseRetryMs: () => sseRetryMs(directory),
     log,
     stopping: stopping.signal,
     onStream: (feed) => streamObserver(metrics, feed),
     ...sse,
   })
-  const board = createBoard({ operator: services.operator, sessions, boardAuth, publicUrl, log })
+  const board = createBoard({
+    board: core.board,
+    pulse,
+    services,
+    operatorTable: OPERATOR_METHODS,
+    sessions,
+    boardAuth,
+    publicUrl,
+    log,
+    stopping: stopping.signal,
+  })
   const router = createHttp({
     services,
     authenticate,
@@ -324,7 +373,7 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
     metrics: createGauges({ database, line, metrics, workers: supervisor.workers }),
     agentTable: AGENT_METHODS,
     operatorTable: OPERATOR_METHODS,
-    feeds: board.use(feeds),
+    feeds: board.use(feeds, createAnswerPage({ links: services.answerLinks, log })),
     stopping: stopping.signal,
     observe,
     ...sse,
@@ -347,6 +396,8 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
             line.stop()
             lines.stop()
             family.stop()
+            pulse.stop()
+            hooks.stop()
           },
         },
         { part: 'wakes', owedMs: 500, run: () => wake.stop() },
@@ -366,6 +417,7 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
       watch.start()
       for (const name of (await directory.queues()).keys()) metrics.seedQueue(name)
       supervisor.start()
+      await hooks.start()
       const url = await listener.start(router)
       log.info({ url: publicUrl() }, 'switchboard is listening')
       return { url }
@@ -375,7 +427,12 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
       stopped ??= drained()
       return stopped
     },
-    issueBoardCode: () => sessions.issueCode({ kind: 'operator' }, BOARD_CODE_MS),
+    issueBoardCode: () => sessions.issueCode(BOARD_CODE_SECONDS),
+    on: (kind, handler, { after } = {}) =>
+      hooks.add((event) => {
+        const fact = FACTS[kind](event)
+        if (fact && fact.position > (after ?? 0)) return handler(fact as Facts[typeof kind])
+      }, after ?? 'now'),
     services,
     sweep: core.sweep,
     metrics,

@@ -26,5 +26,6 @@ export {
   type Sayable,
   textOf,
 } from './agent-kit/wire.ts'
-export { createSwitchboard, type Switchboard, type SwitchboardOptions } from './app.ts'
+export { createSwitchboard, type Facts, type Switchboard, type SwitchboardOptions } from './app.ts'
 export { type Config, ConfigError, readConfig } from './config.ts'
+export type { Hook } from './service/hooks.ts'

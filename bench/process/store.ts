@@ -6,10 +6,12 @@ import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 import { createLog } from '../../src/base/log.ts'
 import { EVERYTHING } from '../../src/domain/scope.ts'
+import { createGather } from '../../src/service/gather.ts'
 import { readClaimed } from '../../src/store/claim.ts'
 import { type Database, openDatabase } from '../../src/store/database.ts'
-import { addTodo } from '../../src/store/todos.ts'
-import { transitionOne } from '../../src/store/transition.ts'
+import type { Brought } from '../../src/store/given.ts'
+import { addTodo, addTodos, type NewTodo } from '../../src/store/todos.ts'
+import { type Moved, transitionMany, transitionOne } from '../../src/store/transition.ts'
 import { createWake } from '../../src/store/wake.ts'
 import { postgresBus } from '../../src/store/wake-postgres.ts'
 import { answerParent } from '../child.ts'
@@ -40,14 +42,30 @@ interface Steps {
 
 const throughStore = (url: string, endpoint: string): Steps => {
   const database: Database = openDatabase({ connectionString: url, poolSize: POOL })
+  // As the services do it: what arrives while statements are under way shares the next one.
+  const add = createGather<NewTodo, unknown>({
+    one: (todo) => addTodo(database, todo),
+    many: (todos) => addTodos(database, todos),
+  })
+  const complete = createGather<Brought, Moved>({
+    one: ({ id, change }) => transitionOne(database, 'complete', id, change, EVERYTHING),
+    many: (all) => transitionMany(database, 'complete', all),
+  })
+  const claimed = async (limit: number): Promise<Held[]> =>
+    (await readClaimed(database, [QUEUE], limit, claimChange(endpoint))).map(
+      ({ view }) => view.todo,
+    )
+  const claim = createGather<number, Held[]>({
+    one: claimed,
+    many: async (limits) => {
+      const all = await claimed(limits.reduce((sum, limit) => sum + limit, 0))
+      return limits.map((limit) => all.splice(0, limit))
+    },
+  })
   return {
-    add: () => addTodo(database, newTodo()),
-    claim: async (limit) =>
-      (await readClaimed(database, [QUEUE], limit, claimChange(endpoint))).map(
-        ({ view }) => view.todo,
-      ),
-    complete: ({ id, fence }) =>
-      transitionOne(database, 'complete', id, completeChange(endpoint, fence), EVERYTHING),
+    add: () => add(newTodo()),
+    claim,
+    complete: ({ id, fence }) => complete({ id, change: completeChange(endpoint, fence) }),
     close: database.close,
   }
 }

@@ -5,8 +5,9 @@
  */
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import { backoffMs, sleep } from '../base/time.ts'
-import { asConnectionError, refusalOf } from './connection.ts'
+import { onlyAnswer, refusalOf } from './answer.ts'
 import { AgentApiError, type ConnectionError } from './errors.ts'
+import { asConnectionError } from './shared.ts'
 
 const SILENCE_MS = 45_000
 /** More than any event a server sends; a stream beyond it is not one. */
@@ -146,7 +147,7 @@ const open = async (
   if (response.ok && type.startsWith('text/event-stream') && response.body !== null) {
     return response as Response & { body: ReadableStream<Uint8Array> }
   }
-  throw refusalOf(response, await response.text())
+  throw refusalOf(response, onlyAnswer(await response.text()))
 }
 
 const toStreamed = (event: EventSourceMessage): StreamedEvent => {

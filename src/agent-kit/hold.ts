@@ -127,7 +127,8 @@ export const holdTodo = (options: HoldOptions): Hold => {
 
   const beats = async (): Promise<void> => {
     for (;;) {
-      await sleep(everyMs, beating.signal).catch(() => {})
+      // At moments that all holds of a process have in common, so that their beats share a request.
+      await sleep(everyMs - (performance.now() % everyMs), beating.signal).catch(() => {})
       if (beating.signal.aborted) return
       await beat()
     }

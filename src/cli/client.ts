@@ -66,8 +66,9 @@ export const createClient = (options: ClientOptions, env: NodeJS.ProcessEnv): Cl
       // A person waits: one try. Who wants more can run the command again.
       connection.call(method, params, { retryForMs: 0, timeoutMs: CALL_MS }),
     feed({ queue, ...rest }) {
-      const query = queue === undefined ? '' : `?queue=${encodeURIComponent(queue)}`
-      const url = `${base}/board/events${query}`
+      // Lines of what happens: what was there before is for `list`.
+      const query = new URLSearchParams({ snapshot: 'none', ...(queue !== undefined && { queue }) })
+      const url = `${base}/board/events?${query}`
       return readEvents({ url, token: known, firstMustSucceed: true, ...rest })
     },
   }

@@ -5,6 +5,7 @@
  */
 import { VERSION } from '../base/version.ts'
 import { addAnswer } from './commands/answer.ts'
+import { addAnswerLink } from './commands/answer-link.ts'
 import { addCancel } from './commands/cancel.ts'
 import { addDeliveries } from './commands/deliveries.ts'
 import { addDev } from './commands/dev.ts'
@@ -15,6 +16,7 @@ import { addRetry } from './commands/retry.ts'
 import { addRevoke } from './commands/revoke.ts'
 import { addSend } from './commands/send.ts'
 import { addServe } from './commands/serve.ts'
+import { addSessions } from './commands/sessions.ts'
 import { addSettings } from './commands/settings.ts'
 import { addShow } from './commands/show.ts'
 import { addVend } from './commands/vend.ts'
@@ -32,11 +34,13 @@ const COMMANDS = [
   addVend,
   addRevoke,
   addSettings,
+  addSessions,
   addSend,
   addList,
   addShow,
   addWatch,
   addAnswer,
+  addAnswerLink,
   addCancel,
   addRetry,
   addWhy,

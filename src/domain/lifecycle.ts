@@ -8,7 +8,8 @@
  */
 
 /** What a state means for whoever waits on the todo. */
-export type Phase = 'waiting' | 'held' | 'interrupted' | 'ended'
+export const PHASES = ['waiting', 'held', 'interrupted', 'ended'] as const
+export type Phase = (typeof PHASES)[number]
 
 export const STATES = {
   pending: 'waiting',

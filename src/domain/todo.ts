@@ -236,7 +236,10 @@ export interface TodoPage {
 
 /** What a list may be narrowed by; all that are given must hold. */
 export interface TodoFilter {
+  ids?: readonly string[]
   queue?: string
+  /** Any of these. */
+  queues?: readonly string[]
   contextId?: string
   states?: readonly State[]
   /** Which `pending` todos count: `only` those that wait for children, or `never` those. */
@@ -244,6 +247,8 @@ export interface TodoFilter {
   /** Which `failed` todos count: `only` those with a retry scheduled, or `never` those. */
   retrying?: 'only' | 'never'
   statusAfter?: Date
+  /** How far the total is counted; all of them where it is left out. */
+  countTo?: number
   pageSize: number
   pageToken?: string
   includeArtifacts: boolean

@@ -4,12 +4,13 @@
  * bounded for each address, so that nobody guesses at leisure.
  */
 import type { IncomingMessage } from 'node:http'
-import { type Request, type RequestHandler, type Response, Router } from 'express'
+import { type Request, type Response, Router } from 'express'
 import { invalid, Refusal } from '../domain/errors.ts'
 import { WireRefusal } from '../protocol/errors.ts'
 import { parseJson } from '../rpc/envelope.ts'
-import { type BoardSessions, type Proof, SESSION_MS } from './board-session.ts'
+import type { BoardSessions } from '../service/contract.ts'
 import { readText } from './body.ts'
+import { createOwnOnly } from './own-only.ts'
 
 const COOKIE = 'switchboard_board'
 const WINDOW_MS = 60_000
@@ -17,7 +18,7 @@ const MAX_FAILURES = 10
 const MAX_ADDRESSES = 1000
 const BODY = { mediaTypes: ['application/json'], limitBytes: 4096, timeoutMs: 5000 }
 
-/** The session's id, as the browser sent it. */
+/** The session's secret, as the browser sent it. */
 export const readCookie = (req: IncomingMessage): string | null => {
   for (const pair of (req.headers.cookie ?? '').split(';')) {
     const [name, value] = pair.split('=', 2)
@@ -59,23 +60,9 @@ const createGate = () => {
 }
 
 export interface LoginParts {
-  sessions: BoardSessions
+  sessions: Pick<BoardSessions, 'sessionSeconds' | 'login' | 'end'>
   /** Where browsers reach this server; decides Secure, and which Origin is our own. */
   publicUrl: () => string
-}
-
-/** Browsers say where a request comes from; what says nothing at all is no browser. */
-const createOwnOnly = (publicUrl: () => string): RequestHandler => {
-  const isOwn = (req: Request): boolean => {
-    const site = req.get('sec-fetch-site')
-    if (site !== undefined) return site === 'same-origin'
-    const origin = req.get('origin')
-    if (origin === undefined) return true
-    if (!URL.canParse(origin)) return false
-    return [req.get('host'), new URL(publicUrl()).host].includes(new URL(origin).host)
-  }
-  return (req, _res, next) =>
-    next(isOwn(req) ? undefined : new Refusal('forbidden', {}, 'Only the board may ask for this'))
 }
 
 const readToken = async (req: Request): Promise<string> => {
@@ -97,14 +84,18 @@ export const createBoardLogin = ({ sessions, publicUrl }: LoginParts): Router =>
     path: `${req.baseUrl}/board`,
   })
 
-  const login = async (req: Request, res: Response, proof: Proof): Promise<boolean> => {
+  const login = async (
+    req: Request,
+    res: Response,
+    proof: Parameters<BoardSessions['login']>[0],
+  ): Promise<boolean> => {
     const attempt = gate.enter(req.ip ?? '')
     const session = await sessions.login(proof)
     if (session === null) return false
     attempt.passed()
     const former = readCookie(req)
-    if (former !== null) sessions.end(former)
-    res.cookie(COOKIE, session, { ...cookieFor(req), maxAge: SESSION_MS })
+    if (former !== null) await sessions.end(former)
+    res.cookie(COOKIE, session, { ...cookieFor(req), maxAge: sessions.sessionSeconds * 1000 })
     return true
   }
 
@@ -135,9 +126,9 @@ export const createBoardLogin = ({ sessions, publicUrl }: LoginParts): Router =>
     res.status(401).type('text/plain').send('This link was used before or has expired.\n')
   })
 
-  router.post('/board/logout', ownOnly, (req, res) => {
+  router.post('/board/logout', ownOnly, async (req, res) => {
     const session = readCookie(req)
-    if (session !== null) sessions.end(session)
+    if (session !== null) await sessions.end(session)
     res.clearCookie(COOKIE, cookieFor(req)).status(204).end()
   })
   return router

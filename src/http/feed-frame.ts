@@ -1,28 +1,12 @@
 /**
  * What the two feeds say of a fact (api.md, Server-sent events), and under which id. One event of
- * the feed makes at most two frames. The placer numbers events in steps of two, so the transition
- * at `position` and the ready at `position + 1` are both exact cursors: who resumes after the
- * first still gets the second, and neither twice.
+ * the feed makes at most two frames, each with a cursor of its own (protocol/feed.ts): who resumes
+ * after the first still gets the second, and neither twice.
  */
-import { isTransition, phaseOf, stampsProgress } from '../domain/lifecycle.ts'
 import type { FeedEvent } from '../domain/todo.ts'
-import { fromEvent, fromTime } from '../protocol/todo.ts'
-import type { Gap, OpenFeed } from '../service/contract.ts'
+import { readyOf, transitionOf } from '../protocol/feed.ts'
+import type { BoardFilter, Gap, OpenFeed } from '../service/contract.ts'
 import type { Frame, Source } from './sse.ts'
-
-const transition = (event: FeedEvent): Frame => ({
-  id: String(event.position),
-  event: 'transition',
-  data: {
-    position: event.position,
-    ...fromEvent(event),
-    phase: phaseOf({ state: event.to, nextRetryAt: event.retrying ? event.at : null }),
-    // A failure that is left was one with a retry scheduled, and so was waiting.
-    fromPhase: event.from && phaseOf({ state: event.from, nextRetryAt: event.at }),
-    // As this transition left it. Later progress is no transition: a list of todos tells it.
-    progressAt: stampsProgress(event.verb) ? fromTime(event.at) : null,
-  },
-})
 
 /** Without an id: a reader that breaks off here must be told of the gap again. */
 const gap = ({ oldest }: Gap): Frame => ({ event: 'gap', data: { oldest } })
@@ -39,19 +23,22 @@ const boardFrame = (event: FeedEvent): Frame[] => {
 }
 
 const makeBoardFrames = (event: FeedEvent): Frame[] => {
-  const frames: Frame[] = []
-  if (isTransition(event.verb)) frames.push(transition(event))
-  if (event.ready) {
-    const position = event.position + 1
-    const { todoId: id, queue, ready: reason, at } = event
-    frames.push({
-      id: String(position),
-      event: 'ready',
-      data: { position, id, queue, reason, at: fromTime(at) },
-    })
-  }
-  return frames
+  const transition = transitionOf(event)
+  const ready = readyOf(event)
+  return [
+    ...(transition
+      ? [{ id: String(transition.position), event: 'transition', data: transition }]
+      : []),
+    ...(ready ? [{ id: String(ready.position), event: 'ready', data: ready }] : []),
+  ]
 }
+
+/** By state: what enters one of these, leaves one, or becomes claimable in one. */
+const passes = ({ states, contextId }: FrameFilter, event: FeedEvent): boolean =>
+  (contextId === null || event.contextId === contextId) &&
+  (states === null ||
+    states.includes(event.to) ||
+    (event.from !== null && states.includes(event.from)))
 
 /** What the holder of a todo is told of it; hints only, the todo is the truth. */
 const signal = (event: FeedEvent): Pick<Frame, 'event' | 'data'> | null => {
@@ -81,16 +68,22 @@ const agentFrame = (event: FeedEvent, endpointId: string, bells: readonly string
 }
 
 /**
- * A reader that named no id is given one at once, in a frame of its own: should its connection
- * break before the first event, it goes on from here.
+ * A reader that named no id is given one at once, with the snapshot or in a frame of its own: should
+ * its connection break before the first event, it goes on from there.
  */
 async function* framesOf(
   { from, events }: OpenFeed,
   after: After,
   frames: (event: FeedEvent) => Frame[],
+  snapshot?: () => Promise<readonly Frame[]>,
 ) {
-  if (after === 'now') yield { id: String(from) }
-  const seen = after === 'now' ? 0 : after
+  let seen = after === 'now' ? 0 : after
+  if (after === 'now') {
+    const first = (await snapshot?.()) ?? [{ id: String(from) }]
+    yield first
+    // A snapshot was read after the feed was opened, and holds what happened between the two.
+    if (snapshot) seen = Number(first[0]?.id)
+  }
   for await (const item of events) {
     if ('gap' in item) {
       yield gap(item)
@@ -105,8 +98,17 @@ async function* framesOf(
 /** `after`: the id of the last frame the reader saw; `now` when it saw none. */
 export type After = number | 'now'
 
-export const boardFrames = (feed: OpenFeed, after: After): Source =>
-  framesOf(feed, after, boardFrame)
+type FrameFilter = Pick<BoardFilter, 'states' | 'contextId'>
+
+const NOTHING: Frame[] = []
+
+export const boardFrames = (
+  feed: OpenFeed,
+  after: After,
+  filter: FrameFilter,
+  snapshot?: () => Promise<readonly Frame[]>,
+): Source =>
+  framesOf(feed, after, (event) => (passes(filter, event) ? boardFrame(event) : NOTHING), snapshot)
 
 /** `bells`: the queues whose ready doorbell the agent wants; signals come for all it holds. */
 export const agentFrames = (

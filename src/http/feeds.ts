@@ -6,15 +6,17 @@
 import { type Request, type Response, Router } from 'express'
 import type { Log } from '../base/log.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
-import { type Caller, endpointWith, watchScope } from '../domain/scope.ts'
+import { type Caller, endpointWith } from '../domain/scope.ts'
 import type { OpenFeed, Watch } from '../service/contract.ts'
 import type { Auth } from './auth.ts'
+import type { ReadSnapshot } from './board-cards.ts'
 import type { StreamObserver } from './exchange.ts'
+import { narrow, readFilter, readNames } from './feed-filter.ts'
 import { type After, agentFrames, boardFrames } from './feed-frame.ts'
 import { attentionOf } from './hang-up.ts'
 import { answerRefusal } from './refusal.ts'
 import { watchRight } from './right.ts'
-import { type Source, type StreamOptions, writeStream } from './sse.ts'
+import { type Source, type StreamOptions, type StreamOutcome, writeStream } from './sse.ts'
 
 export interface FeedParts {
   watch: Pick<Watch, 'feed'>
@@ -22,6 +24,8 @@ export interface FeedParts {
   auth: Auth
   /** Also by the board's cookie (board.ts). */
   boardAuth: Auth
+  /** What a board that names no cursor is given first; without it, nothing. */
+  snapshots?: ReadSnapshot
   sseRetryMs: () => Promise<number>
   log: Pick<Log, 'error' | 'warn'>
   /** Fires when the server stops: its streams end, to be resumed elsewhere. */
@@ -48,22 +52,6 @@ const readAfter = (req: Request): After => {
   return Number(value)
 }
 
-/** `?queue=a&queue=b`, `?queue=a,b` or both; null where none is named. */
-const readQueues = (req: Request, name: string): string[] | null => {
-  const given = [req.query[name] ?? []].flat()
-  if (!given.every((value) => typeof value === 'string')) throw invalid(name, 'must be text')
-  const queues = given.flatMap((value) => value.split(',')).filter((queue) => queue !== '')
-  return queues.length > 0 ? queues : null
-}
-
-/** Those of `allowed` that were asked for; null means every one there is. */
-const narrow = (allowed: readonly string[] | null, asked: string[] | null) => {
-  if (asked === null) return allowed
-  const queues = allowed === null ? asked : asked.filter((queue) => allowed.includes(queue))
-  if (queues.length === 0) throw new Refusal('forbidden')
-  return queues
-}
-
 /** What a caller may be shown of the feed. A stream ends when `granted` is not the same any more. */
 interface Reach {
   queues: readonly string[] | null
@@ -71,17 +59,29 @@ interface Reach {
   frames: (feed: OpenFeed, after: After) => Source
 }
 
-const boardReach = (caller: Caller, req: Request): Reach => {
-  const scope = watchScope(caller)
-  const allowed = scope.kind === 'queues' ? scope.queues : null
-  const queues = narrow(allowed, readQueues(req, 'queue'))
-  return { queues, granted: JSON.stringify(queues), frames: boardFrames }
+/** A program that wants only what is to come says so: `?snapshot=none`. */
+const wantsSnapshot = (req: Request): boolean => {
+  const { snapshot } = req.query
+  if (snapshot !== undefined && snapshot !== 'none') throw invalid('snapshot', 'may be none')
+  return snapshot === undefined
 }
+
+const boardReach =
+  (snapshots?: ReadSnapshot) =>
+  (caller: Caller, req: Request): Reach => {
+    const filter = readFilter(req, caller)
+    const read = snapshots && wantsSnapshot(req) ? () => snapshots(filter, caller) : undefined
+    return {
+      queues: filter.queues,
+      granted: JSON.stringify(filter.queues),
+      frames: (feed, after) => boardFrames(feed, after, filter, read),
+    }
+  }
 
 /** The doorbells it asked for, but the signals of whatever it holds in any of its queues. */
 const agentReach = (caller: Caller, req: Request): Reach => {
   const { id, queues } = endpointWith(caller, 'work')
-  const bells = narrow(queues, readQueues(req, 'queues')) ?? []
+  const bells = narrow(queues, readNames(req, 'queues')) ?? []
   return {
     queues,
     granted: JSON.stringify([id, queues, bells]),
@@ -93,6 +93,15 @@ interface Kind {
   name: 'board' | 'agent'
   auth: Auth
   reach: (caller: Caller, req: Request) => Reach
+}
+
+/** Keeps of a request what its right is looked at by. */
+const letGo = (req: Request): void => {
+  const { authorization, cookie } = req.headers
+  req.headers = { ...(authorization && { authorization }), ...(cookie && { cookie }) }
+  req.rawHeaders = []
+  // Not deleted: an object that lost a property takes several times its room.
+  Object.assign(req, { next: undefined })
 }
 
 /** Both feeds, at their paths. */
@@ -118,28 +127,33 @@ export const createFeeds = (parts: FeedParts): Router => {
     open += 1
     const observer = parts.onStream?.(kind.name)
     observer?.opened()
+    const end = (outcome?: StreamOutcome): void => {
+      open -= 1
+      unwatch()
+      if (outcome) observer?.closed(outcome)
+    }
     try {
       // Before the headers: what happens after them is part of what the reader asked for.
       const frames = reach.frames(await watch.feed(after, reach.queues, signal), after)
-      const outcome = await writeStream(res, frames, {
-        ...parts.sse,
-        signal,
-        retryMs,
-        onError: (error) => {
-          log.error({ err: error, feed: kind.name }, 'a feed failed')
-          return null
-        },
-      })
-      observer?.closed(outcome)
-    } finally {
-      open -= 1
-      unwatch()
+      const onError = (error: unknown): null => {
+        log.error({ err: error, feed: kind.name }, 'a feed failed')
+        return null
+      }
+      void writeStream(res, frames, { ...parts.sse, signal, retryMs, onError }).then(end)
+    } catch (error) {
+      end()
+      throw error
     }
+    // The stream may last for days: whatever led to it must not, and express would keep it all.
+    letGo(req)
   }
 
-  const { auth, boardAuth } = parts
+  const { auth, boardAuth, snapshots } = parts
   const router = Router()
-  router.get('/board/events', serve({ name: 'board', auth: boardAuth, reach: boardReach }))
+  router.get(
+    '/board/events',
+    serve({ name: 'board', auth: boardAuth, reach: boardReach(snapshots) }),
+  )
   router.get('/agent/events', serve({ name: 'agent', auth, reach: agentReach }))
   router.use(answerRefusal(log))
   return router

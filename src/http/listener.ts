@@ -37,7 +37,7 @@ export const createListener = ({ host, port }: { host: string; port: number }): 
 
   const count = (res: ServerResponse): void => {
     underWay.add(res)
-    res.once('close', () => underWay.delete(res))
+    res.on('close', () => underWay.delete(res))
     if (stopping) partAfter(res)
   }
 

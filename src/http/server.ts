@@ -7,6 +7,7 @@ import express, { type ErrorRequestHandler, type Express, type Router } from 'ex
 import helmet from 'helmet'
 import type { Log } from '../base/log.ts'
 import { enterQueue } from '../protocol/access.ts'
+import { turnOf } from '../protocol/agent/methods.ts'
 import type { CardForm } from '../protocol/card-forms.ts'
 import { type CardSigner, createCardSigner } from '../protocol/card-signature.ts'
 import { a2aError, apiError, type Wording } from '../protocol/errors.ts'
@@ -209,6 +210,7 @@ const apiRoute = (
       tables: [served],
       wording,
       batches: true,
+      ...(surface === 'agent' && { turnOf }),
     }),
     body: bodyOptions(parts, ['application/json']),
     open: (_req, facts) => ({

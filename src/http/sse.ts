@@ -67,14 +67,14 @@ export const encodeFrame = (frame: Frame): string => {
   return `${text}\n`
 }
 
-/** Frames that many streams share are encoded once. */
-const encoded = new WeakMap<readonly Frame[], string>()
+/** Frames that many streams share are encoded once, to the bytes. */
+const encoded = new WeakMap<readonly Frame[], Buffer>()
 
-const textOf = (frames: Frame | readonly Frame[]): string => {
+const bytesOf = (frames: Frame | readonly Frame[]): Buffer | string => {
   if (!isList(frames)) return encodeFrame(frames)
-  const text = encoded.get(frames) ?? frames.map(encodeFrame).join('')
-  encoded.set(frames, text)
-  return text
+  const bytes = encoded.get(frames) ?? Buffer.from(frames.map(encodeFrame).join(''))
+  encoded.set(frames, bytes)
+  return bytes
 }
 
 const isList = (frames: Frame | readonly Frame[]): frames is readonly Frame[] =>
@@ -93,10 +93,10 @@ const createPen = (res: ServerResponse, drainMs: number) => {
     release = undefined
   }
   res.on('drain', settle)
-  res.once('close', settle)
+  res.on('close', settle)
 
   return {
-    write(text: string): void {
+    write(text: Buffer | string): void {
       if (res.write(text) || res.destroyed || watchdog !== undefined) return
       watchdog = setTimeout(() => {
         stalled = true
@@ -125,7 +125,7 @@ const createPull = (res: ServerResponse, source: Source, signal: AbortSignal) =>
   const iterator = source[Symbol.asyncIterator]()
   let onGone: (() => void) | undefined
   const gone = (): void => onGone?.()
-  res.once('close', gone)
+  res.on('close', gone)
   signal.addEventListener('abort', gone, { once: true })
   return {
     next: (): Promise<IteratorResult<Frame | readonly Frame[]> | typeof GONE> =>
@@ -177,7 +177,7 @@ export const writeStream = async (
     for (;;) {
       const item = await pull.next()
       if (item === GONE || item.done) return 'ended'
-      pen.write(textOf(item.value))
+      pen.write(bytesOf(item.value))
       await pen.drained()
     }
   }

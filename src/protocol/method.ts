@@ -9,6 +9,8 @@ import type { Dialect } from '../domain/push.ts'
 import type { Caller } from '../domain/scope.ts'
 import type {
   AgentService,
+  AnswerLinks,
+  BoardSessions,
   ClientService,
   OperatorService,
   PushService,
@@ -20,6 +22,8 @@ export interface Services {
   client: ClientService
   agent: AgentService
   operator: OperatorService
+  answerLinks: AnswerLinks
+  boardSessions: BoardSessions
   push: PushService
   watch: Watch
 }

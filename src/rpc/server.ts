@@ -32,6 +32,11 @@ export interface RpcParts<C extends Call> {
   wording: Wording
   /** Whether arrays are batches and requests without an id are run (A2A: neither). */
   batches: boolean
+  /**
+   * What the requests of a batch take turns over: of those with one answer each waits for the one
+   * before it, the others run beside. Without it, or where it is null, all wait.
+   */
+  turnOf?(request: RpcRequest): string | null
   log: Pick<Log, 'debug' | 'warn' | 'error'>
   onCall?: (answered: Answered) => void
   tables: readonly Served<C>[]
@@ -62,7 +67,7 @@ const codeOf = (body: unknown): number => (body as { error?: { code: number } })
  * when it was a fault, in the log under the same request id.
  */
 export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
-  const { log, onCall, batches } = parts
+  const { log, onCall, batches, turnOf } = parts
   const libraries = new Map(parts.tables.map((served) => [served, createLibrary(served.table)]))
 
   const report = createReport(log)
@@ -128,15 +133,29 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
     return { kind: 'nothing' }
   }
 
-  /** One after the other: what a holder sends in one batch happens in that order. */
+  const turnIn = (value: unknown): string | null => {
+    const envelope = readEnvelope(value)
+    return 'request' in envelope ? (turnOf?.(envelope.request) ?? null) : null
+  }
+
+  /** What a holder sends about one todo happens in the order it was sent in. */
   const batch = async (values: unknown[], call: RpcCall<C>): Promise<Answer> => {
     const refusal = batchRefusal(values, batches)
     if (refusal) return malformed(refusal, null, call.requestId)
-    const bodies: unknown[] = []
-    for (const value of values) {
-      const answer = await single(value, call, false)
-      if (answer.kind === 'json') bodies.push(answer.body)
-    }
+    const turns = new Map<string | null, Promise<unknown>>()
+    const answers = values.map((value) => {
+      const turn = turnIn(value)
+      // Without a turn of its own it waits for all before it, and all after it wait for it.
+      const before =
+        turn === null ? Promise.all(turns.values()) : (turns.get(turn) ?? turns.get(null))
+      const answer = Promise.resolve(before).then(() => single(value, call, false))
+      if (turn === null) turns.clear()
+      turns.set(turn, answer)
+      return answer
+    })
+    const bodies = (await Promise.all(answers)).flatMap((answer) =>
+      answer.kind === 'json' ? [answer.body] : [],
+    )
     return bodies.length > 0 ? { kind: 'json', status: 200, body: bodies } : { kind: 'nothing' }
   }
 

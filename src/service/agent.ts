@@ -66,7 +66,8 @@ export const createAgentService = (parts: AgentParts): AgentService => {
   })
 
   const addArtifact = async (
-    session: Session,
+    /** Undefined: it may share a statement, which an appended chunk may not. */
+    session: Session | undefined,
     held: Held,
     caller: Caller,
     artifact: Artifact,
@@ -81,7 +82,11 @@ export const createAgentService = (parts: AgentParts): AgentService => {
       session,
     )
     // Looked at once the row is locked, or two chunks of one moment could both be the last.
-    if (append && (await isClosedBefore(session, held.id, artifact.artifactId, moved.todo.seq))) {
+    if (
+      session &&
+      append &&
+      (await isClosedBefore(session, held.id, artifact.artifactId, moved.todo.seq))
+    ) {
       throw invalid('append', `artifact ${artifact.artifactId} had its last chunk`)
     }
     return moved
@@ -185,7 +190,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
           ? database.transaction((session) =>
               addArtifact(session, held, caller, artifact, append, lastChunk),
             )
-          : addArtifact(database, held, caller, artifact, append, lastChunk))
+          : addArtifact(undefined, held, caller, artifact, append, lastChunk))
       ).todo,
     interrupt: async ({ state, message, hold, schema, ...held }, caller) => {
       if (schema) checkSchema(schema)
@@ -204,7 +209,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
       { message, artifacts, result, summary, acknowledge, direct, ...held },
       caller,
     ) => {
-      const finish = async (session: Session): Promise<Moved> => {
+      const finish = async (session?: Session): Promise<Moved> => {
         for (const artifact of artifacts ?? []) {
           await addArtifact(session, held, caller, artifact, false, true)
         }
@@ -226,7 +231,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
         )
       }
       try {
-        const moved = await (artifacts?.length ? database.transaction(finish) : finish(database))
+        const moved = await (artifacts?.length ? database.transaction(finish) : finish())
         count(moved, 'completed')
         return moved.todo
       } catch (error) {

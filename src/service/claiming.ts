@@ -12,6 +12,7 @@ import { roomInQueue, roomOfEndpoint } from '../store/room.ts'
 import type { AgentService, Claim, ClaimedTodo } from './contract.ts'
 import type { Directory } from './directory.ts'
 import { bounded } from './excerpt.ts'
+import { createGather } from './gather.ts'
 import type { Holder } from './holder.ts'
 import type { Line } from './line.ts'
 
@@ -23,8 +24,34 @@ export interface ClaimingParts {
   metrics: Metrics
 }
 
+/** What a claim without limits asks of the store. */
+interface Claiming {
+  queues: readonly string[]
+  limit: number
+  change: Change
+}
+
+/** Queues are probed in turn; starting anywhere keeps the first from starving the last. */
+const rotated = (queues: readonly string[]): readonly string[] => {
+  if (queues.length < 2) return queues
+  const start = Math.floor(Math.random() * queues.length)
+  return [...queues.slice(start), ...queues.slice(0, start)]
+}
+
 export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
   const { database, directory, holder, line, metrics } = parts
+
+  /** Claims of one claimant that arrive together are one, shared out in the order they came. */
+  const readTogether = createGather<Claiming, Taken[]>({
+    keyOf: ({ queues, change }) => JSON.stringify([queues, change]),
+    one: ({ queues, limit, change }) => readClaimed(database, rotated(queues), limit, change),
+    many: async (all) => {
+      const { queues, change } = all[0]!
+      const wanted = all.reduce((sum, { limit }) => sum + limit, 0)
+      const taken = await readClaimed(database, rotated(queues), wanted, change)
+      return all.map(({ limit }) => taken.splice(0, limit))
+    },
+  })
 
   const claimedOf = (taken: Taken): ClaimedTodo => ({
     view: taken.view,
@@ -56,12 +83,7 @@ export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
     try {
       const deadline = performance.now() + wanted.waitMs
       while (!signal.aborted) {
-        const { taken, full } = await claimWithinLimits(
-          rotated(queues),
-          wanted.limit,
-          endpoint,
-          change,
-        )
+        const { taken, full } = await claimWithinLimits(queues, wanted.limit, endpoint, change)
         if (taken.length > 0) return await handOver(taken, caller, signal)
         if (full) place.pass()
         const left = deadline - performance.now()
@@ -89,10 +111,10 @@ export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
     const known = await directory.queues()
     const limitOf = (queue: string): number | undefined => known.get(queue)?.policy.concurrency
     if (endpoint.concurrency === null && queues.every((queue) => limitOf(queue) === undefined)) {
-      return { taken: await readClaimed(database, queues, limit, change), full: false }
+      return { taken: await readTogether({ queues, limit, change }), full: false }
     }
     const taken: Taken[] = []
-    for (const queue of queues) {
+    for (const queue of rotated(queues)) {
       const wanted = limit - taken.length
       if (wanted <= 0) break
       const more = await database.transaction(async (session) => {
@@ -108,13 +130,6 @@ export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
       taken.push(...more)
     }
     return { taken, full: false }
-  }
-
-  /** Queues are probed in turn; starting anywhere keeps the first from starving the last. */
-  const rotated = (queues: readonly string[]): readonly string[] => {
-    if (queues.length < 2) return queues
-    const start = Math.floor(Math.random() * queues.length)
-    return [...queues.slice(start), ...queues.slice(0, start)]
   }
 
   /** A claimant that hung up while its claim ran, or a server that stops: hand the work back. */

@@ -5,13 +5,15 @@
 import type { Metrics } from '../base/metrics.ts'
 import { Refusal } from '../domain/errors.ts'
 import { type Caller, may, type Scope } from '../domain/scope.ts'
+import type { TodoView } from '../domain/todo.ts'
 import type { Database } from '../store/database.ts'
 import { listTodos } from '../store/lists.ts'
-import { readView } from '../store/views.ts'
+import { readView, readViews } from '../store/views.ts'
 import { cancelTodo } from './cancel.ts'
 import type { ClientService } from './contract.ts'
 import type { Deliver } from './deliver.ts'
 import type { Directory } from './directory.ts'
+import { createGather } from './gather.ts'
 import type { Keys } from './idempotency.ts'
 import type { Intake } from './intake.ts'
 import type { Push } from './push.ts'
@@ -35,6 +37,16 @@ const scopeFor = (caller: Caller, queue: string): Scope => {
 
 export const createClientService = (parts: ClientParts): ClientService => {
   const { database, directory, deliver, intake, keys, push, metrics } = parts
+  const look = createGather<{ id: string; scope: Scope }, TodoView | null>({
+    keyOf: ({ scope }) => JSON.stringify(scope),
+    one: ({ id, scope }) => readView(database, id, scope),
+    many: (all) =>
+      readViews(
+        database,
+        all.map(({ id }) => id),
+        all[0]!.scope,
+      ),
+  })
   return {
     send: async (send, caller) => {
       if (caller.kind === 'operator') throw new Refusal('forbidden')
@@ -54,7 +66,9 @@ export const createClientService = (parts: ClientParts): ClientService => {
       return intake.take(send, found, caller.endpoint, send.push && push.vet(send.push, caller))
     },
     get: async (id, scope, options) => {
-      const view = await readView(database, id, scope, options?.artifacts ?? true)
+      const view = await ((options?.artifacts ?? true)
+        ? look({ id, scope })
+        : readView(database, id, scope, false))
       if (!view) throw new Refusal('not_found')
       return view
     },

@@ -2,7 +2,7 @@
  * What can be asked of switchboard: the services' faces, which protocol and http are written
  * against. Domain types in, domain types out; a refusal is thrown (domain/errors.ts).
  */
-import type { InterruptState, State } from '../domain/lifecycle.ts'
+import type { InterruptState, Phase, State } from '../domain/lifecycle.ts'
 import type { BusyPolicy, QueuePolicy, Timeouts } from '../domain/policy.ts'
 import type { Delivery, DeliveryState, NewPushConfig, PushConfig } from '../domain/push.ts'
 import type { AgentExtension, Queue, QueueCard } from '../domain/queue.ts'
@@ -12,11 +12,13 @@ import type {
   Attempt,
   Child,
   Event,
+  EventDetail,
   Failure,
   FeedEvent,
   JoinUntil,
   JsonObject,
   Message,
+  Part,
   Receipt,
   StoredMessage,
   Todo,
@@ -228,6 +230,16 @@ export interface Shown {
   attempts: Attempt[]
   events: Event[]
   children: Child[]
+  /** What is asked at the moment and nobody has answered. */
+  question: Question | null
+}
+
+/** An open question: its place in the todo's order, and until when it may be answered. */
+export interface Question {
+  seq: number
+  deadline: Date | null
+  /** What the data part of its answer must look like; null where anything goes. */
+  schema: JsonObject | null
 }
 
 interface Vend {
@@ -275,10 +287,15 @@ export interface OperatorService {
   list(filter: TodoFilter, caller: Caller): Promise<TodoPage>
   show(id: string, caller: Caller): Promise<Shown>
   send(send: Omit<Send, 'metadata'>): Promise<TodoView>
+  /**
+   * With `question`, the seq of a question, it answers that one or is refused with wrong_state;
+   * without, it is for whatever the todo asks or does.
+   */
   answer(
     id: string,
     message: Message,
     caller: Caller,
+    question?: number,
   ): Promise<{ view: TodoView; receipt: Receipt }>
   /** Children of any live todo, within its budget. */
   fork(id: string, children: NewChild[]): Promise<{ id: string; queue: string }[]>
@@ -289,6 +306,127 @@ export interface OperatorService {
   /** What this todo waits for, since when, until when, and what would move it. */
   why(id: string, caller: Caller): Promise<Why>
   cancel(id: string): Promise<TodoView>
+}
+
+/* ------------------------------------------------------------------ board */
+
+/** A todo as a card needs it. */
+export interface BoardCard {
+  view: TodoView
+  /** While it asks. */
+  question: Question | null
+  /** The name of the endpoint that sent it; null where an operator did. */
+  client: string | null
+  /** While it is held: what was said of its progress last. */
+  progress: Pick<EventDetail, 'note' | 'percent'> | null
+}
+
+/** A lane is a phase of life; `dead` are the dead letters among those that have ended. */
+export type BoardLane = Phase | 'dead'
+
+export interface BoardPage {
+  cards: BoardCard[]
+  /** How many there are, counted up to {@link BoardService.countedTo}. */
+  total: number
+  nextPageToken: string
+}
+
+/** Null narrows nothing. */
+export interface BoardFilter {
+  queues: readonly string[] | null
+  states: readonly State[] | null
+  contextId: string | null
+}
+
+export interface BoardService {
+  countedTo: number
+  lane(
+    lane: BoardLane,
+    filter: BoardFilter,
+    page: { size: number; token?: string },
+    caller: Caller,
+  ): Promise<BoardPage>
+  /** Those of these todos that the caller may watch. */
+  cards(ids: readonly string[], caller: Caller): Promise<BoardCard[]>
+  /** Names of the queues the caller may watch. */
+  queues(caller: Caller): Promise<string[]>
+}
+
+/** One minute of what went on. */
+export interface PulseMinute {
+  at: Date
+  /** Todos that ended, and how many of them as dead letters. */
+  finished: number
+  dead: number
+  /** How long those claimed in it had been claimable, in seconds; null where none was. */
+  waited: { mean: number; max: number } | null
+  /** At its end: since when the oldest claimable todo was so, in seconds. */
+  oldest: number
+}
+
+export interface Pulse {
+  /** The last hour, oldest first; the minute that runs is the last one. Null: all queues. */
+  read(queues: readonly string[] | null): Promise<{ minutes: PulseMinute[] }>
+}
+
+/** A session of the board, without its secret. */
+export interface BoardSession {
+  id: string
+  /** Whose token opened it; null for the admin's, or a one-time code. */
+  endpoint: Endpoint | null
+  /** False once that token is worth nothing. */
+  live: boolean
+  createdAt: Date
+  expiresAt: Date
+}
+
+export interface BoardSessions {
+  sessionSeconds: number
+  /** A code that logs an operator in once within so many seconds. */
+  issueCode(seconds: number): Promise<string>
+  /**
+   * The secret of a new session; null when token or code are worth nothing. Refuses: forbidden,
+   * when the token is good but may not watch.
+   */
+  login(proof: { token: string } | { code: string }): Promise<string | null>
+  /** Who the session belongs to, asked anew each time: a revoked token ends its sessions. */
+  authenticate(secret: string): Promise<Caller | null>
+  end(secret: string): Promise<void>
+  list(): Promise<BoardSession[]>
+  /** One session, or (null) all; how many there were. Refuses: not_found. */
+  revoke(id: string | null): Promise<number>
+}
+
+/** A question as somebody with a link to it sees it. */
+export interface LinkedQuestion {
+  /** `changed`: the todo does not ask this any more, and nobody answered. */
+  status: 'open' | 'answered' | 'expired' | 'changed'
+  /** The name of the agent that asks, and what it was sent to do. */
+  agent: string
+  task: Message | null
+  asked: Message
+  state: State
+  schema: JsonObject | null
+  /** Until when it may be answered by this link. */
+  until: Date
+  /** Who answered, as far as it is known, and when. */
+  answered: { by: string | null; at: Date; here: boolean } | null
+}
+
+export interface AnswerLinks {
+  /** Refuses: not_found, wrong_state (it asks nothing). */
+  create(
+    id: string,
+    seconds: number | undefined,
+    caller: Caller,
+  ): Promise<{ url: string; question: number; expiresAt: Date }>
+  /** Null where the secret is none of ours, or the todo is gone. */
+  open(secret: string): Promise<LinkedQuestion | null>
+  /** The question as it is afterwards, whoever answered it. Refuses: invalid (the schema). */
+  answer(
+    secret: string,
+    answer: { parts: Part[]; by: string | null },
+  ): Promise<{ question: LinkedQuestion; taken: boolean } | null>
 }
 
 /* --------------------------------------------------------------- watching */
@@ -316,6 +454,8 @@ export interface Watch {
     queues: readonly string[] | null,
     signal: AbortSignal,
   ): Promise<OpenFeed>
+  /** Where the feed is now: everything up to here can be read by others. */
+  position(): Promise<number>
 }
 
 export interface OpenFeed {

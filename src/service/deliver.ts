@@ -33,6 +33,8 @@ export type Deliver = (
   key?: SendKey | null,
   /** A webhook that came with it: kept with the message, or not at all. */
   push?: KeptPushConfig,
+  /** The seq of the question it is meant for: it answers that one or is refused. */
+  question?: number,
 ) => Promise<Delivered>
 
 type Delivered = Sent & Required<Pick<Sent, 'receipt'>>
@@ -60,7 +62,7 @@ const TRIES = 10
 
 export const createDeliver =
   ({ database, lines, push, metrics }: DeliverParts): Deliver =>
-  async (id, sent, scope, senderId, key = null, config = undefined) => {
+  async (id, sent, scope, senderId, key = null, config = undefined, meant = undefined) => {
     for (let tried = 1; ; tried += 1) {
       const view = await readView(database, id, scope)
       if (!view) throw new Refusal('not_found')
@@ -78,6 +80,9 @@ export const createDeliver =
       }
       if (todo.finishedAt) throw finished(view)
 
+      if (meant !== undefined && !asks(todo, meant)) {
+        throw new Refusal('wrong_state', { id, state: todo.state })
+      }
       const question = await checkedAgainst(database, todo, sent)
       const change: Change = {
         message: { ...sent, taskId: todo.id, contextId: todo.contextId },
@@ -107,6 +112,9 @@ const finished = ({ todo: { id, state }, result }: TodoView): Refusal => {
   const error = state === 'failed' ? result?.error : null
   return new Refusal('finished', { id, state, ...(typeof error === 'string' && { error }) })
 }
+
+const asks = (todo: Todo, question: number): boolean =>
+  phaseOf(todo) === 'interrupted' && !todo.answeredAt && todo.statusSeq === question
 
 /** The question this answer was checked against; undefined where none waits for one. */
 const checkedAgainst = async (

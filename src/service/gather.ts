@@ -1,14 +1,19 @@
 /**
  * Group commit: what arrives while a statement is under way shares the next one. Alone it goes at
- * once and by itself, so that nobody waits for company. Each item fails or succeeds by itself: where
- * a shared statement is refused, its items are tried one by one.
+ * once and by itself, so that nobody waits for company. Each item fails or succeeds by itself: what a
+ * shared statement could not do is tried alone.
  */
 import { Refusal } from '../domain/errors.ts'
 
 export interface GatherParts<Item, Result> {
   one(item: Item): Promise<Result>
-  /** The results in the order of the items. Does all of them or none. */
-  many(items: readonly Item[]): Promise<Result[]>
+  /**
+   * The results in the order of the items, undefined for what it left undone. Where it rejects, it
+   * has done nothing.
+   */
+  many(items: readonly Item[]): Promise<(Result | undefined)[]>
+  /** Only items of one key go into one statement. Without it, all may. */
+  keyOf?(item: Item): string
   /** Items in one statement, at most. */
   most?: number
   /** Statements under way, at most. */
@@ -28,11 +33,12 @@ interface Waiting<Item, Result> {
 export const createGather = <Item, Result>({
   one,
   many,
+  keyOf,
   most = 100,
   underWay = 2,
   waitMs = 5000,
 }: GatherParts<Item, Result>): ((item: Item) => Promise<Result>) => {
-  const waiting: Waiting<Item, Result>[] = []
+  let waiting: Waiting<Item, Result>[] = []
   let running = 0
 
   const alone = async ({ item, resolve, reject }: Waiting<Item, Result>): Promise<void> => {
@@ -46,7 +52,12 @@ export const createGather = <Item, Result>({
   const together = async (batch: readonly Waiting<Item, Result>[]): Promise<void> => {
     try {
       const results = await many(batch.map(({ item }) => item))
-      for (const [index, { resolve }] of batch.entries()) resolve(results[index]!)
+      await Promise.all(
+        batch.map((entry, index) => {
+          const result = results[index]
+          return result === undefined ? alone(entry) : entry.resolve(result)
+        }),
+      )
     } catch (error) {
       if (error instanceof Refusal && error.kind === 'unavailable') {
         for (const { reject } of batch) reject(error)
@@ -54,9 +65,19 @@ export const createGather = <Item, Result>({
     }
   }
 
+  /** The first that waits, and those that may go with it, in order. */
+  const nextBatch = (): Waiting<Item, Result>[] => {
+    if (!keyOf) return waiting.splice(0, most)
+    const key = keyOf(waiting[0]!.item)
+    const batch = waiting.filter(({ item }) => keyOf(item) === key).slice(0, most)
+    const taken = new Set(batch)
+    waiting = waiting.filter((entry) => !taken.has(entry))
+    return batch
+  }
+
   const begin = (): void => {
     while (running < underWay && waiting.length > 0) {
-      const batch = waiting.splice(0, most)
+      const batch = nextBatch()
       for (const entry of batch) {
         entry.begun = true
         if (entry.timer) clearTimeout(entry.timer)
@@ -77,7 +98,7 @@ export const createGather = <Item, Result>({
       begin()
       if (entry.begun) return
       entry.timer = setTimeout(() => {
-        waiting.splice(waiting.indexOf(entry), 1)
+        waiting = waiting.filter((other) => other !== entry)
         reject(new Refusal('unavailable', { retryAfterSeconds: 1 }))
       }, waitMs)
     })

@@ -7,8 +7,17 @@ import type { Verb } from '../domain/lifecycle.ts'
 import { type Caller, type Endpoint, endpointWith, type Scope } from '../domain/scope.ts'
 import type { Change } from '../store/change.ts'
 import type { Database, Session } from '../store/database.ts'
-import { type Moved, transitionOne } from '../store/transition.ts'
+import type { Brought } from '../store/given.ts'
+import {
+  CROWDED,
+  type CrowdedVerb,
+  isCrowded,
+  type Moved,
+  transitionMany,
+  transitionOne,
+} from '../store/transition.ts'
 import type { Held } from './contract.ts'
+import { createGather } from './gather.ts'
 
 export interface HolderParts {
   database: Database
@@ -16,6 +25,7 @@ export interface HolderParts {
 }
 
 export interface Holder {
+  /** Without a session of its own, a verb that comes in crowds shares statements with others. */
   move(verb: Verb, held: Held, caller: Caller, change?: Change, session?: Session): Promise<Moved>
   /** Counts an attempt that ended so. */
   count(moved: Moved, outcome: string): void
@@ -24,14 +34,34 @@ export interface Holder {
 /** Every todo in the queues of this agent. */
 export const scopeOf = (endpoint: Endpoint): Scope => ({ kind: 'queues', queues: endpoint.queues })
 
-export const createHolder = ({ database, metrics }: HolderParts): Holder => ({
-  move: (verb, { id, fence }, caller, change = {}, session = database) => {
-    const endpoint = endpointWith(caller, 'work')
-    const whole = { ...change, endpoint: endpoint.id, fence }
-    return transitionOne(session, verb, id, whole, scopeOf(endpoint))
-  },
-  count: ({ todo }, outcome) => {
-    metrics.attemptsEnded.inc({ queue: todo.queue, outcome })
-    if (todo.finishedAt) metrics.todosFinished.inc({ queue: todo.queue, state: todo.state })
-  },
-})
+/** A move that may share a statement, and within what it may be told why it was refused. */
+interface Gathered extends Brought {
+  scope: Scope
+}
+
+export const createHolder = ({ database, metrics }: HolderParts): Holder => {
+  const gatherOf = (verb: CrowdedVerb) =>
+    createGather<Gathered, Moved>({
+      one: ({ id, change, scope }) => transitionOne(database, verb, id, change, scope),
+      many: (all) => transitionMany(database, verb, all),
+    })
+  const gathers = Object.fromEntries(CROWDED.map((verb) => [verb, gatherOf(verb)])) as Record<
+    CrowdedVerb,
+    ReturnType<typeof gatherOf>
+  >
+
+  return {
+    move: (verb, { id, fence }, caller, more = {}, session = undefined) => {
+      const endpoint = endpointWith(caller, 'work')
+      const change = { ...more, endpoint: endpoint.id, fence }
+      const scope = scopeOf(endpoint)
+      return session === undefined && isCrowded(verb)
+        ? gathers[verb]({ id, change, scope })
+        : transitionOne(session ?? database, verb, id, change, scope)
+    },
+    count: ({ todo }, outcome) => {
+      metrics.attemptsEnded.inc({ queue: todo.queue, outcome })
+      if (todo.finishedAt) metrics.todosFinished.inc({ queue: todo.queue, state: todo.state })
+    },
+  }
+}

@@ -37,6 +37,7 @@ import type { Directory } from './directory.ts'
 import { excerpt } from './excerpt.ts'
 import type { Family } from './family.ts'
 import type { Intake } from './intake.ts'
+import { questionsOf } from './questions.ts'
 import { createRetry } from './retry.ts'
 import type { Revocation } from './revocation.ts'
 
@@ -210,16 +211,18 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
           EVENTS_SHOWN,
         ),
       ])
-      return { view, attempts, children, events: events.map(withoutDocuments) }
+      const [question] = await questionsOf(database, directory, [view.todo])
+      const shown = { view, attempts, children, question: question ?? null }
+      return { ...shown, events: events.map(withoutDocuments) }
     },
     send: async (send) => {
       const found = (await readQueues(database)).find(({ name }) => name === send.queue)
       if (!found) throw new Refusal('not_found')
       return (await intake.take(send, found, null)).view
     },
-    answer: async (id, message, caller) => {
+    answer: async (id, message, caller, question) => {
       const sender = caller.kind === 'endpoint' ? caller.endpoint.id : null
-      return deliver(id, message, watchScope(caller, 'answer'), sender)
+      return deliver(id, message, watchScope(caller, 'answer'), sender, null, undefined, question)
     },
     fork: async (id, children) => {
       const made = await database.transaction(async (session) => {

@@ -263,6 +263,8 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
     settle,
     follow,
     feed,
+    // The last event's ready hook has the position after its own.
+    position: async () => (await readFeedBounds(database)).newest + 1,
     start: () => {
       const poll = setInterval(lookAtAll, pollMs)
       const turning = setInterval(turn, LATELY_MS)

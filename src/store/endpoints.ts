@@ -54,8 +54,14 @@ const byToken: Statement<EndpointRow> = statement(
 export const readEndpointByToken = async (
   session: Session,
   token: string,
+): Promise<Endpoint | null> => readEndpointByHash(session, hash(token))
+
+/** The same by what is kept of the token. */
+export const readEndpointByHash = async (
+  session: Session,
+  tokenHash: Buffer,
 ): Promise<Endpoint | null> => {
-  const [row] = await session.run(byToken, { hash: hash(token) })
+  const [row] = await session.run(byToken, { hash: tokenHash })
   return row ? toEndpoint(row) : null
 }
 
@@ -66,6 +72,20 @@ const all: Statement<EndpointRow> = statement(
 
 export const readEndpoints = async (session: Session): Promise<Endpoint[]> =>
   (await session.run(all, {})).map(toEndpoint)
+
+const some: Statement<EndpointRow> = statement(
+  'endpoints_by_id',
+  `select ${COLUMNS} from endpoints e where e.id = any(:ids::uuid[])`,
+)
+
+/** By id, the revoked ones too. */
+export const readEndpointsById = async (
+  session: Session,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, Endpoint>> => {
+  if (ids.length === 0) return new Map()
+  return new Map((await session.run(some, { ids })).map((row) => [row.id, toEndpoint(row)]))
+}
 
 const add: Statement<EndpointRow> = statement(
   'endpoint_add',

@@ -116,6 +116,30 @@ export const readFeed = async (
     ...(n === 0 && row.deleted && { deleted: row.deleted }),
   }))
 
+const recentStatement: Statement<EventRow & { position: string }> = statement(
+  'feed_recent',
+  `select * from (select ${COLUMNS}, e.position from events e
+    where e.position <= :to::bigint order by e.position desc limit :limit::int) r
+  order by position`,
+)
+
+/** The last placed events up to a position, oldest first. */
+export const readRecentFeed = async (
+  session: Session,
+  to: number,
+  limit: number,
+): Promise<FeedEvent[]> =>
+  (await session.run(recentStatement, { to, limit })).map((row) => ({
+    ...toEvent(row),
+    position: Number(row.position),
+  }))
+
+const clockStatement = statement<{ now: Date }>('clock', 'select clock_timestamp() as now')
+
+/** The one clock that events are stamped by. */
+export const readClock = async (session: Session): Promise<Date> =>
+  (await session.run(clockStatement, {}))[0]!.now
+
 /** From one position to the next: the one between is that of a ready hook. */
 const STEP = 2
 

@@ -167,6 +167,13 @@ const allows = (verb: Verb): string => {
 export const one = (verb: Verb): string =>
   `where t.id = :id::uuid and ${allows(verb)} for update of t`
 
+/**
+ * The todos of `given`, each if `verb` may move it, in one order: two such statements never wait for
+ * each other.
+ */
+export const several = (verb: Verb): string =>
+  `from given g join todos t on t.id = :id where ${allows(verb)} order by t.id for update of t`
+
 /** The order of its index, for each sweep that has one. */
 const ORDER: Partial<Record<Verb, string>> = {
   reapLease: 't.lease_probe_at', // todos_lease

@@ -48,7 +48,9 @@ const scoped = (query: Knex.QueryBuilder, scope: Scope): Knex.QueryBuilder => {
 
 const matching = (filter: TodoFilter, scope: Scope): Knex.QueryBuilder => {
   const query = scoped(build('todos as t'), scope)
+  if (filter.ids) query.whereIn('t.id', filter.ids.filter(isUuid))
   if (filter.queue !== undefined) query.where('t.queue', filter.queue)
+  if (filter.queues) query.whereIn('t.queue', filter.queues)
   if (filter.contextId !== undefined) query.where('t.context_id', filter.contextId)
   if (filter.states) query.whereIn('t.state', filter.states)
   if (filter.joining === 'only') {
@@ -98,6 +100,13 @@ const pageOf = (found: Knex.QueryBuilder, { includeArtifacts }: TodoFilter): Kne
     .orderBy(newestFirst('p'))
 }
 
+const counted = (filter: TodoFilter, scope: Scope): Knex.QueryBuilder => {
+  const found = matching(filter, scope)
+  if (filter.countTo === undefined) return found.count('* as count')
+  const some = found.select('t.id').limit(filter.countTo)
+  return build.count('* as count').from(some.as('s'))
+}
+
 /** One page, newest status first, ids breaking ties. Refuses a token that is not one of ours. */
 export const listTodos = async (
   session: Session,
@@ -114,7 +123,7 @@ export const listTodos = async (
   }
   const [rows, [total]] = await Promise.all([
     run<TodoRow & DocumentsRow & { found: string }>(session, pageOf(found, filter)),
-    run<{ count: string }>(session, matching(filter, scope).count('* as count')),
+    run<{ count: string }>(session, counted(filter, scope)),
   ])
   const todos = rows.slice(0, filter.pageSize).map((row) => toView(row, filter.includeArtifacts))
   const last = todos.at(-1)

@@ -13,6 +13,7 @@ import * as families from '../../migrations/0005_families.ts'
 import * as liveChildren from '../../migrations/0006_live_children.ts'
 import * as idempotency from '../../migrations/0007_idempotency.ts'
 import * as push from '../../migrations/0008_push.ts'
+import * as answerLinks from '../../migrations/0009_answer_links.ts'
 import * as retention from '../../migrations/0010_retention.ts'
 import * as leaseProbe from '../../migrations/0011_lease_probe.ts'
 import { sleep } from '../base/time.ts'
@@ -38,6 +39,7 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0006_live_children', ...liveChildren, down },
   { name: '0007_idempotency', ...idempotency, down },
   { name: '0008_push', ...push, down },
+  { name: '0009_answer_links', ...answerLinks, down },
   { name: '0010_retention', ...retention, down },
   { name: '0011_lease_probe', ...leaseProbe, down },
 ]

@@ -18,8 +18,9 @@ import {
   telling,
   webhooksAgree,
 } from './clauses.ts'
+import { GIVEN, givenColumns, readGiven } from './given.ts'
 import { claimingKey } from './idempotency.ts'
-import { LINE_FREE, READ_NOW } from './lease.ts'
+import { LINE_FREE, READ_NOW, several } from './lease.ts'
 import { TODO_COLUMNS } from './todo-row.ts'
 
 /** When a failure is tried again; null for what is not one, or was the last. */
@@ -45,8 +46,8 @@ const lineFree = (verb: Verb): string =>
     : `${LINE_FREE} as line_free`
 
 /** The row as it was before the move, and what will become of it. */
-const picked = (verb: Verb, source: string): string => `
-  select t.id, t.state as from_state, ${landing(rule(verb))} as to_state,
+const picked = (verb: Verb, source: string, more = ''): string => `
+  select t.id${more}, t.state as from_state, ${landing(rule(verb))} as to_state,
     greatest(clock_timestamp(), t.updated_at) as at, t.ready_reason,
     ${retryAt(verb)} as retry_at, ${readNow(verb)} as read_now,
     ${lineFree(verb)}, ${TIMEOUTS[verb] ?? 'null'} as timeout,
@@ -68,7 +69,7 @@ picked as (select l.*, l.line_was_free and (l.line is null or l.former_front
 with picked as (${rows})`
 
 /** The row as it is from now on. */
-const moved = (verb: Verb): string => {
+const moved = (verb: Verb, more = ''): string => {
   const sets = Object.entries(withAlarm(assignments(verb)))
   return `
   update todos t set ${sets.map(([column, value]) => `${column} = ${value}`).join(',\n    ')}
@@ -76,7 +77,7 @@ const moved = (verb: Verb): string => {
   returning t.*, p.from_state, p.to_state, p.former_owner, p.former_claimant, p.former_attempts,
     p.former_heartbeat_at, p.former_progress_at, p.former_lease_expires_at,
     p.former_interrupted_at, p.former_status_seq, p.former_front, p.timeout,
-    ${readyOf(verb)} as ready`
+    ${readyOf(verb)} as ready${more}`
 }
 
 /** Who is next in the line, where the verb may have left its front. */
@@ -99,7 +100,23 @@ const agreement = (verb: Verb): string =>
  */
 export const sentence = (verb: Verb, phrase: string, extra = '', keyed = false): string => {
   const source = phrase.trimStart().startsWith('from') ? phrase : `from todos t ${phrase}`
-  const clauses = [
+  return `${inTurn(verb, picked(verb, source))},
+moved as (${moved(verb)})${clausesOf(verb)}${keyed ? `,${claimingKey('moved')}` : ''}
+${answer(verb, extra)}`
+}
+
+/** Of as many todos as are given, each with what its holder brings (given.ts). */
+export const sentenceOfMany = (verb: Verb): string => {
+  const rows = readGiven('g', picked(verb, several(verb), `, ${givenColumns('g')}`))
+  return `
+with ${GIVEN},
+picked as (${rows}),
+moved as (${readGiven('p', moved(verb, `, ${givenColumns('p')}`))})${readGiven('m', clausesOf(verb))}
+${answer(verb)}`
+}
+
+const clausesOf = (verb: Verb): string =>
+  [
     closing(verb),
     rule(verb).attempt === 'open' ? opening : '',
     saying(verb),
@@ -108,12 +125,10 @@ export const sentence = (verb: Verb, phrase: string, extra = '', keyed = false):
     keeping(verb),
     rule(verb).event ? telling(verb) : '',
     shownAs(verb) ? owing : '',
-    keyed ? `,${claimingKey('moved')}` : '',
-  ]
-  return `${inTurn(verb, picked(verb, source))},
-moved as (${moved(verb)})${clauses.join('')}
+  ].join('')
+
+const answer = (verb: Verb, extra = ''): string => `
 select ${TODO_COLUMNS('m')}, m.from_state, m.former_owner, m.ready, m.timeout,
   m.push_version > 0 as has_webhooks, ${heir(verb)}${extra}
 from moved m
 where ${agreement(verb)}${shownAs(verb) ? ` and ${webhooksAgree}` : ''}`
-}

@@ -24,6 +24,7 @@ import {
   type Statement,
   statement,
 } from './database.ts'
+import { type Brought, givenValues } from './given.ts'
 import { KEY_ONCE } from './idempotency.ts'
 import {
   ANSWER_WAITS,
@@ -37,7 +38,7 @@ import {
   STALLED_LINES,
 } from './lease.ts'
 import { scopeSql, scopeValues } from './scope.ts'
-import { sentence } from './sentence.ts'
+import { sentence, sentenceOfMany } from './sentence.ts'
 import { type TodoRow, toTodo } from './todo-row.ts'
 import { isUuid } from './uuid.ts'
 
@@ -209,6 +210,37 @@ export const tryTransition = async (
     if (isUniqueViolation(error, 'todos_front')) return null
     throw error
   }
+}
+
+/** Verbs of holders that come in crowds. None brings a todo to the front of a line. */
+export const CROWDED = ['complete', 'heartbeat', 'progress', 'say', 'artifact'] as const
+export type CrowdedVerb = (typeof CROWDED)[number]
+
+export const isCrowded = (verb: Verb): verb is CrowdedVerb =>
+  (CROWDED as readonly Verb[]).includes(verb)
+
+const manyStatements = Object.fromEntries(
+  CROWDED.map((verb) => [verb, compile(verb, sentenceOfMany(verb))]),
+) as Record<CrowdedVerb, Statement<MovedRow>>
+
+/**
+ * Moves many todos, each by what is brought to it; undefined where one did not allow the verb, or
+ * was named twice: its caller tries it alone, and hears why.
+ */
+export const transitionMany = async (
+  session: Session,
+  verb: CrowdedVerb,
+  all: readonly Brought[],
+): Promise<(Moved | undefined)[]> => {
+  const once = new Map(all.filter(({ id }) => isUuid(id)).map((brought) => [brought.id, brought]))
+  const moved = await transition(
+    session,
+    verb,
+    manyStatements[verb],
+    givenValues([...once.values()]),
+  )
+  const byId = new Map(moved.map((one) => [one.todo.id, one]))
+  return all.map((brought) => (once.get(brought.id) === brought ? byId.get(brought.id) : undefined))
 }
 
 /** What a sweep leaves alone: rows that failed before. */

@@ -117,3 +117,64 @@ test.each([
   const error = new AgentApiError({ code: -32010, reason, message: '', data, status: 200 })
   expect(meansLost(error)).toBe(lost)
 })
+
+test('calls that come together share a request, and each has its own answer', async () => {
+  let release: () => void = () => {}
+  const held = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  let requests = 0
+  server = await startFakeServer(async ({ method, params }) => {
+    if (method === 'hold') {
+      requests += 1
+      await held
+    }
+    return params.n === 3 ? conflict('stale_fence') : { result: params.n ?? 'held' }
+  })
+  const connection = connect({ url: `${server.url}/agent`, token: 't' })
+  const holding = [connection.call('hold', {}), connection.call('hold', {})]
+  const calls = [1, 2, 3, 4].map((n) => connection.call('todos.complete', { n }))
+  const settled = Promise.allSettled(calls)
+  const waiting = connection.call('todos.messages', { n: 9, waitMs: 10 })
+  // What waits for something goes by itself, past those that are under way.
+  expect(await waiting).toBe(9)
+  expect(server.paramsOf('todos.complete')).toEqual([])
+  release()
+  await Promise.all(holding)
+  const [one, two, three, four] = await settled
+  expect([one, two, four]).toEqual([1, 2, 4].map((value) => ({ status: 'fulfilled', value })))
+  expect(three).toMatchObject({ status: 'rejected', reason: { reason: 'stale_fence' } })
+  expect(requests).toBe(2)
+})
+
+test('one of a shared request that gives up takes nobody with it', async () => {
+  server = await startFakeServer(async ({ params }) => {
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    return { result: params.n }
+  })
+  const connection = connect({ url: `${server.url}/agent`, token: 't' })
+  const controller = new AbortController()
+  const calls = [1, 2, 3, 4].map((n) =>
+    connection.call('m', { n }, n === 4 ? { signal: controller.signal } : {}),
+  )
+  const settled = Promise.allSettled(calls)
+  controller.abort(new Error('enough'))
+  expect((await settled).map(({ status }) => status)).toEqual([
+    'fulfilled',
+    'fulfilled',
+    'fulfilled',
+    'rejected',
+  ])
+})
+
+test('a batch that the server has no time for is tried again, call by call as each may', async () => {
+  let busyFor = 2
+  server = await startFakeServer(() => {
+    busyFor -= 1
+    return busyFor >= 0 ? busy(503) : { result: 'ok' }
+  })
+  const connection = connect({ url: `${server.url}/agent`, token: 't' })
+  expect(await Promise.all([1, 2, 3, 4, 5].map(() => connection.call('m', {})))).toEqual(
+    Array.from({ length: 5 }, () => 'ok'),
+  )
+})

@@ -23,6 +23,12 @@ export type Answer =
   /** Never answers; ends when the caller hangs up. */
   | 'stall'
 
+interface Envelope extends Call {
+  id: number
+}
+
+type Loud = { status?: number; headers?: Record<string, string> }
+
 export type Script = (call: Call, nth: number) => Answer | Promise<Answer>
 
 export interface FakeServer {
@@ -67,19 +73,31 @@ export const startFakeServer = async (script: Script): Promise<FakeServer> => {
     }
     let body = ''
     for await (const chunk of request) body += chunk
-    const { id, method, params } = JSON.parse(body) as Call & { id: number }
-    calls.push({ method, params })
-    const nth = calls.filter((call) => call.method === method).length
-    const answer = await script({ method, params }, nth)
-    if (answer === 'stall') return
-    if (answer === 'cut') {
+    const asked = JSON.parse(body) as Envelope | Envelope[]
+    const all = [asked].flat()
+    const answers = await Promise.all(
+      all.map(async ({ id, method, params }) => {
+        calls.push({ method, params })
+        const nth = calls.filter((call) => call.method === method).length
+        return { id, answer: await script({ method, params }, nth) }
+      }),
+    )
+    if (answers.some(({ answer }) => answer === 'stall')) return
+    if (answers.some(({ answer }) => answer === 'cut')) {
       request.socket.destroy()
       return
     }
-    const { status = 200, headers = {} } = 'error' in answer ? answer : {}
-    const content = 'error' in answer ? { error: answer.error } : answer
+    // A refusal with a status of its own refuses the request, whatever else is in it.
+    const loud = answers.find(({ answer }) => typeof answer === 'object' && 'status' in answer)
+    const { status = 200, headers = {} } = (loud?.answer ?? {}) as Loud
+    const written = answers.map(({ id, answer }) => {
+      const content =
+        typeof answer === 'object' && 'error' in answer ? { error: answer.error } : answer
+      return { jsonrpc: '2.0', id, ...(content as object) }
+    })
     response.writeHead(status, { 'content-type': 'application/json', ...headers })
-    response.end(JSON.stringify({ jsonrpc: '2.0', id, ...content }))
+    const single = loud ? written[answers.indexOf(loud)] : written[0]
+    response.end(JSON.stringify(Array.isArray(asked) && !loud ? written : single))
   })
   await new Promise<void>((resolve) => {
     server.listen(0, '127.0.0.1', resolve)

@@ -298,3 +298,57 @@ test('calls are counted under known names only', async () => {
   ])
   for (const { seconds } of answered) expect(seconds).toBeGreaterThanOrEqual(0)
 })
+
+test('of a batch, those with one turn wait for each other, and what has none waits for all', async () => {
+  const begun: string[] = []
+  const open = new Map<string, () => void>()
+  const served = {
+    wording: apiError,
+    table: {
+      step: unary(
+        z.object({ name: z.string(), id: z.string().optional() }),
+        async (_ctx, { name }) => {
+          begun.push(name)
+          await new Promise<void>((resolve) => {
+            open.set(name, resolve)
+          })
+          return name
+        },
+      ),
+    } as MethodTable,
+  }
+  const rpc = createRpc<Call>({
+    tables: [served],
+    wording: apiError,
+    batches: true,
+    turnOf: ({ params }) => (params as { id?: string }).id ?? null,
+    log: { debug: () => {}, warn: () => {}, error: () => {} } as never,
+  })
+  const names = ['a1', 'a2', 'b1', 'all', 'a3', 'b2']
+  const answer = rpc.answer({
+    text: JSON.stringify(
+      names.map((name, id) =>
+        request('step', name === 'all' ? { name } : { name, id: name[0] }, id),
+      ),
+    ),
+    requestId: 'r',
+    serve: () => served,
+    enter: async () => ({ signal: new AbortController().signal }) as Call,
+  })
+  const finish = async (name: string): Promise<void> => {
+    open.get(name)?.()
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  await new Promise((resolve) => setImmediate(resolve))
+  expect(begun).toEqual(['a1', 'b1'])
+  await finish('a1')
+  expect(begun).toEqual(['a1', 'b1', 'a2'])
+  await finish('b1')
+  await finish('a2')
+  expect(begun).toEqual(['a1', 'b1', 'a2', 'all'])
+  await finish('all')
+  expect(begun).toEqual(['a1', 'b1', 'a2', 'all', 'a3', 'b2'])
+  await finish('b2')
+  await finish('a3')
+  expect(await answer).toMatchObject({ body: names.map((result, id) => ({ id, result })) })
+})

@@ -74,3 +74,24 @@ test('who waits too long for a statement to begin is refused, and is not run lat
   expect(await first).toBe('did 1')
   expect(begun).toHaveLength(1)
 })
+
+test('only items of one key share a statement, and what one left undone is tried alone', async () => {
+  const { begun, ...parts } = statements()
+  const gather = createGather({ ...parts, underWay: 1, keyOf: (item) => String(item % 2) })
+  const results = [1, 2, 3, 4, 5].map(gather)
+  begun[0]!.end()
+  await settle()
+  expect(begun[1]!.items).toEqual([2, 4])
+  begun[1]!.end()
+  await settle()
+  expect(begun[2]!.items).toEqual([3, 5])
+  begun[2]!.end()
+  expect(await Promise.all(results)).toEqual([1, 2, 3, 4, 5].map((item) => `did ${item}`))
+
+  const partly = createGather<number, string>({
+    underWay: 1,
+    one: async (item) => `alone ${item}`,
+    many: async (items) => items.map((item) => (item === 2 ? undefined : `with ${item}`)),
+  })
+  expect(await Promise.all([1, 2, 3].map(partly))).toEqual(['alone 1', 'alone 2', 'with 3'])
+})

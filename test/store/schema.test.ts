@@ -93,6 +93,7 @@ test('starts that race migrate an empty database once', async () => {
       '0006_live_children',
       '0007_idempotency',
       '0008_push',
+      '0009_answer_links',
       '0010_retention',
       '0011_lease_probe',
     ])

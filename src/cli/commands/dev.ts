@@ -28,7 +28,8 @@ export const addDev = (program: Command): void => {
           () => startDemoAgent(dev.url, dev.agentToken),
           (agent) => agent.stop(),
         )
-        print(banner(dev, `${url}/board/login?code=${server.issueBoardCode()}`, config.dataDir))
+        const code = await server.issueBoardCode()
+        print(banner(dev, `${url}/board/login?code=${code}`, config.dataDir))
       })
     })
 }

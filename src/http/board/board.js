@@ -1,193 +1,246 @@
 /**
- * The board's page: log in, take a snapshot, follow the feed, say truly whether it is live. A
- * snapshot is taken whenever the feed cannot say what was missed, and then now and again to put
- * right what only a snapshot knows. Snapshots and events are taken one after the other, so that
- * an event is never overtaken by an older snapshot.
+ * The board's page: puts its parts together, draws what the state says at most once a frame, and
+ * knows what is shown from its address: filters in the query, the drawer's todo behind the #.
  */
-import { createLanes } from './lanes.js'
-import { follow } from './stream.js'
+import { html, render } from 'lit/html.js'
+import { login, logout, read, serverNow } from './api.js'
+import { dialogs } from './dialogs.js'
+import { createDrawer } from './drawer.js'
+import { headView, pulseView } from './head.js'
+import { listenToKeys } from './keys.js'
+import { lanesView, watchEnds } from './lanes.js'
+import { createPlots } from './plots.js'
+import { arrange, createState } from './state.js'
+import { createWatch } from './watch.js'
+import { titleOf } from './words.js'
 
-/**
- * At most this often where a card is unknown or may have fallen silent, and this often where
- * anything has happened.
- */
-const SOON_MS = 5000
-const LATER_MS = 60_000
+const PULSE_MS = 10_000
+/** How many more cards are drawn once the end of a lane comes into sight. */
+const WINDOW = 200
 
-const at = (id) => document.getElementById(id)
-const urlOf = (path, query = '') => new URL(path + query, import.meta.url)
+const root = document.getElementById('app')
+const state = createState(serverNow)
+const plots = createPlots()
 
-let clockOffsetMs = 0
-const lanes = createLanes(
-  [...document.querySelectorAll('section[data-phase]')],
-  () => Date.now() + clockOffsetMs,
-)
+let me = null
+let connection = { kind: 'connecting' }
+let trouble = ''
+let loginError = ''
+let minutes = []
+let pulseAt = -PULSE_MS
+/** Grows when an answer's fate changed, since no card did. */
+let fateTick = 0
 
-const queue = () => new URLSearchParams(location.search).get('queue') ?? ''
-const query = () => (queue() ? `?queue=${encodeURIComponent(queue())}` : '')
+/* ---------------------------------------------------------------- address */
 
-const LIGHT = {
-  connecting: 'connecting',
-  live: 'live',
-  lost: 'not connected',
-  out: 'not logged in',
+const readFilters = () => {
+  const given = new URLSearchParams(location.search)
+  return {
+    queue: given.get('queue') ?? '',
+    context: given.get('context') ?? '',
+    text: given.get('text') ?? '',
+    deadOnly: given.get('dead') === '1',
+  }
+}
+let filters = readFilters()
+
+const queryOf = ({ queue, context }) => ({ queue, context })
+
+const setFilter = (change) => {
+  const before = filters
+  filters = { ...filters, ...change }
+  const here = new URL(location.href)
+  const { queue, context, text, deadOnly } = filters
+  for (const [name, value] of Object.entries({ queue, context, text, dead: deadOnly ? '1' : '' })) {
+    if (value) here.searchParams.set(name, value)
+    else here.searchParams.delete(name)
+  }
+  history.replaceState(null, '', here)
+  if (before.queue !== queue || before.context !== context) {
+    pulseAt = -PULSE_MS
+    watch.start(queryOf(filters))
+  }
+  if (deadOnly && !state.dead.loaded) void watch.page('dead', state.dead)
+  if (text !== '' && before.text === '') void loadForSearch()
+  draw()
 }
 
-const setLight = (state) => {
-  at('light').dataset.state = state
-  at('light').textContent = LIGHT[state]
-  document.body.toggleAttribute('data-stale', state === 'lost')
+/** A search looks through what is here: more is fetched while there is one. */
+const SEARCHED = 3000
+const loadForSearch = async () => {
+  for (const phase of ['waiting', 'held', 'interrupted', 'ended']) {
+    while (filters.text !== '' && state.lanes[phase].token !== '' && state.cards.size < SEARCHED) {
+      if (!(await watch.page(phase, state.lanes[phase]))) break
+    }
+  }
 }
 
-const setTrouble = (text) => {
-  at('trouble').textContent = text
-  at('trouble').hidden = text === ''
+const route = () => {
+  const id = /^#\/todo\/([\w-]+)$/.exec(location.hash)?.[1] ?? null
+  const before = drawer.id()
+  drawer.show(id)
+  draw()
+  if (id !== null && id !== before) focusSoon('drawer-title')
+  if (id === null && before !== null) {
+    requestAnimationFrame(() =>
+      root
+        .querySelector(`.card[data-id="${CSS.escape(before)}"] a.open`)
+        ?.focus({ preventScroll: true }),
+    )
+  }
 }
 
-const setTitle = () => {
-  const asked = lanes.total('interrupted')
-  document.title = asked > 0 ? `(${asked}) switchboard` : 'switchboard'
+const focusSoon = (id) =>
+  requestAnimationFrame(() => document.getElementById(id)?.focus({ preventScroll: true }))
+
+/* ---------------------------------------------------------------- drawing */
+
+let drawing = false
+const draw = () => {
+  if (drawing) return
+  drawing = true
+  // A hidden page is not asked for frames, and must not pile up work meanwhile.
+  if (document.hidden) setTimeout(drawNow, 1000)
+  else requestAnimationFrame(drawNow)
 }
 
-/* One thing at a time. */
-let turn = Promise.resolve()
-const inTurn = (work) => {
-  const done = turn.then(work)
-  turn = done.catch(() => undefined)
-  return done
+const fated = () => {
+  fateTick += 1
+  draw()
 }
 
-let takenAt = 0
-let changed = false
-let incomplete = false
+const more = (phase) => {
+  const lane = state.lanes[phase]
+  lane.window += WINDOW
+  const source = phase === 'ended' && filters.deadOnly ? state.dead : lane
+  if (arranged[phase].length < lane.window && source.token !== '') {
+    void watch.page(source === state.dead ? 'dead' : phase, source)
+  }
+  draw()
+}
 
-const takeSnapshot = async (signal) => {
+const loginView = () => html`<main class="login">
+  <form @submit=${logIn}>
+    <h2>Log in to the board</h2>
+    <p>With the admin token, or the token of an endpoint that may watch.</p>
+    <label for="token">Token</label>
+    <input id="token" type="password" autocomplete="current-password" spellcheck="false" required />
+    <button type="submit">Log in</button>
+    <p id="login-error" class="wrong" role="alert">${loginError}</p>
+  </form>
+</main>`
+
+let arranged = arrange(state.cards, filters)
+
+const content = () => {
+  if (connection.kind === 'out') return loginView()
+  if (connection.kind === 'refused')
+    return html`<p class="notice" role="alert">You may not watch this.</p>`
+  if (!me) return html`<p class="notice">connecting</p>`
+  const board = { me, cards: state.cards, now: serverNow(), fateTick, changed: fated }
+  const view = { state, filters, board, arranged, more, plots }
+  return html`${pulseView(view)} ${lanesView(view)} ${drawer.view(board)}
+    <footer>j k move · enter open · a answer · c cancel · r retry · w why · / search · ? keys</footer>`
+}
+
+const drawNow = () => {
+  drawing = false
+  arranged = arrange(state.cards, filters)
+  const head = { connection, me, filters, setFilter, state, showKeys: dialogs.keys, logOut }
+  render(
+    html`${headView(head)} ${trouble ? html`<p id="trouble" role="alert">${trouble}</p>` : ''} ${content()}`,
+    root,
+  )
+  document.body.classList.toggle('stale', connection.kind === 'lost' && me !== null)
+  document.body.classList.toggle('opened', drawer.id() !== null)
+  const asked = state.lanes.interrupted.total
+  document.title = me && asked > 0 ? `(${asked}) switchboard` : 'switchboard'
+  plots.take(root, minutes)
+  watchEnds(root, more)
+}
+
+/* ---------------------------------------------------------------- life */
+
+const drawer = createDrawer({ changed: fated, dialogs })
+
+const connected = async (next) => {
+  connection = next
+  if (next.kind === 'out') me = null
+  draw()
+  if (next.kind === 'out') return focusSoon('token')
+  if (next.kind !== 'live' || me) return
   try {
-    const answer = await fetch(urlOf('./todos', query()), {
-      cache: 'no-store',
-      signal: AbortSignal.any([signal, AbortSignal.timeout(15_000)]),
-    })
-    if (!answer.ok) throw new Error(`the server answered ${answer.status}`)
-    clockOffsetMs = Date.parse(answer.headers.get('date')) - Date.now() || 0
-    const { lanes: snapshot, queues } = await answer.json()
-    lanes.reset(snapshot)
-    showQueues(queues)
-    changed = incomplete = false
-    setTrouble('')
-    setTitle()
+    me = await read('me')
+    trouble = ''
   } catch (error) {
-    if (!signal.aborted) setTrouble(`The list of todos could not be read: ${error.message}.`)
-    throw error
-  } finally {
-    takenAt = performance.now()
+    trouble = error.message
   }
+  if (filters.deadOnly && !state.dead.loaded) void watch.page('dead', state.dead)
+  draw()
+  route()
 }
 
-const showQueues = (names) => {
-  const options = [...new Set([...names, queue()].filter(Boolean))].sort()
-  const select = at('queue')
-  if (
-    options.join() !==
-    [...select.options]
-      .slice(1)
-      .map(({ value }) => value)
-      .join()
-  ) {
-    const all = select.options[0]
-    select.replaceChildren(all, ...options.map((name) => new Option(name, name)))
+const watch = createWatch({
+  state,
+  changed: draw,
+  moved: ({ id }) => drawer.touch(id),
+  connection: (next) => void connected(next),
+})
+
+const logIn = async (event) => {
+  event.preventDefault()
+  const field = document.getElementById('token')
+  const token = field.value.trim()
+  field.value = ''
+  loginError = ''
+  try {
+    await login(token)
+    watch.start(queryOf(filters))
+  } catch (error) {
+    loginError = error.message
   }
-  select.value = queue()
+  draw()
 }
 
-const showBoard = (shown) => {
-  at('login').hidden = shown
-  at('board').hidden = !shown
-  at('logout').hidden = !shown
-  at('queue').parentElement.hidden = !shown
+const logOut = async () => {
+  watch.stop()
+  await logout().catch(() => undefined)
+  location.reload()
 }
 
-let watching = new AbortController()
-
-/** Begins anew: after a login, and when another queue is chosen. */
-const watch = () => {
-  watching.abort()
-  watching = new AbortController()
-  const { signal } = watching
-  setLight('connecting')
-  return follow(urlOf('./events', query()), signal, {
-    open: async (resumed) => {
-      // The feed began before its headers came, and so before this list is read.
-      if (!resumed) await inTurn(() => takeSnapshot(signal))
-      showBoard(true)
-      setLight('live')
-    },
-    event: (kind, data) =>
-      inTurn(async () => {
-        if (signal.aborted) return
-        if (kind === 'gap') await takeSnapshot(signal)
-        if (kind !== 'transition') return
-        changed = true
-        if (!lanes.apply(data)) incomplete = true
-        setTitle()
-      }),
-    lost: () => setLight('lost'),
-    refused: (status) => {
-      if (status === 403) {
-        setLight('lost')
-        showBoard(true)
-        return setTrouble('You may not watch this.')
-      }
-      setLight('out')
-      setTrouble('')
-      showBoard(false)
-      at('token').focus()
-    },
-  })
+const readPulse = async () => {
+  pulseAt = performance.now()
+  try {
+    ;({ minutes } = await read('pulse', queryOf(filters)))
+    draw()
+  } catch {
+    // The plots stay as they were; the light says whether there is a connection.
+  }
 }
 
 setInterval(() => {
-  if (document.hidden) return
-  lanes.tell()
-  const age = performance.now() - takenAt
-  if (at('light').dataset.state !== 'live') return
-  const soon = (incomplete || lanes.unsure()) && age > SOON_MS
-  if (soon || (changed && age > LATER_MS)) {
-    takenAt = performance.now()
-    inTurn(() => takeSnapshot(watching.signal)).catch(() => undefined)
-  }
+  if (document.hidden || !me) return
+  watch.tick()
+  drawer.tick()
+  if (connection.kind === 'live' && performance.now() - pulseAt > PULSE_MS) void readPulse()
+  draw()
 }, 1000)
 
-at('queue').addEventListener('change', ({ target }) => {
-  const here = new URL(location.href)
-  if (target.value) here.searchParams.set('queue', target.value)
-  else here.searchParams.delete('queue')
-  history.replaceState(null, '', here)
-  void watch()
+addEventListener('hashchange', route)
+addEventListener('popstate', () => {
+  filters = readFilters()
+  draw()
 })
-
-at('login').addEventListener('submit', async (event) => {
-  event.preventDefault()
-  const token = at('token').value.trim()
-  at('token').value = ''
-  at('login-error').textContent = ''
-  try {
-    const answer = await fetch(urlOf('./login'), {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify({ token }),
-    })
-    if (answer.ok) return void watch()
-    const { error } = await answer.json()
-    at('login-error').textContent = error.message
-  } catch {
-    at('login-error').textContent = 'The server cannot be reached.'
-  }
+listenToKeys({
+  root,
+  drawer,
+  dialogs,
+  me: () => me,
+  toggleDead: () => setFilter({ deadOnly: !filters.deadOnly }),
+  titleOf: (id) => titleOf(state.cards.get(id) ?? { id }),
+  isDead: (id) => {
+    const card = state.cards.get(id)
+    return card?.state === 'failed' && card.phase === 'ended'
+  },
 })
-
-at('logout').addEventListener('click', async () => {
-  watching.abort()
-  await fetch(urlOf('./logout'), { method: 'POST' }).catch(() => undefined)
-  location.reload()
-})
-
-void watch()
+watch.start(queryOf(filters))

@@ -38,12 +38,14 @@ export const createParser = (onEvent, onRetry) => {
 /**
  * Follows `url` until `signal` fires or the server refuses. Each callback is awaited before more
  * is read. `open(resumed)`: connected, with nothing missed if `resumed`; `event`: one event with
- * its data parsed; `lost`: no connection, it will be tried again; `refused(status)`: the end.
+ * its data parsed; `lost(since)`: no connection since then, it will be tried again; `refused(status)`: the end.
  */
 export const follow = async (url, signal, { open, event, lost, refused }) => {
   let lastId = null
   let retryMs = 2000
   let failures = 0
+  /** When anything was heard last, be it a comment. */
+  let heardAt = Date.now()
 
   const readOnce = async () => {
     const attempt = new AbortController()
@@ -79,6 +81,7 @@ export const follow = async (url, signal, { open, event, lost, refused }) => {
         alive()
         const { value, done } = await reader.read()
         if (done) return null
+        heardAt = Date.now()
         parse(value)
         for (const { id, event: kind, data } of events.splice(0)) {
           if (data !== undefined) await event(kind ?? 'message', JSON.parse(data))
@@ -97,7 +100,7 @@ export const follow = async (url, signal, { open, event, lost, refused }) => {
     const status = await readOnce().catch(() => null)
     if (signal.aborted) return
     if (status !== null) return refused(status)
-    lost()
+    lost(heardAt)
     // Half of it by chance, so that the boards of a restarted server do not return as one.
     const waitMs = Math.min(MAX_RETRY_MS, retryMs * 2 ** failures++)
     await pause(waitMs / 2 + (waitMs / 2) * Math.random(), signal)

@@ -142,3 +142,9 @@ export const AGENT_METHODS: MethodTable = {
     work,
   ),
 }
+
+/** The calls of a batch about one todo take turns; what names none waits for all, and all for it. */
+export const turnOf = ({ params }: { params?: unknown }): string | null => {
+  const { id } = (typeof params === 'object' && params !== null ? params : {}) as { id?: unknown }
+  return typeof id === 'string' ? id : null
+}

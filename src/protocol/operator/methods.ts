@@ -10,6 +10,8 @@ import { fromTime } from '../todo.ts'
 import { readIdempotencyKey } from '../wishes.ts'
 import * as schema from './schema.ts'
 import {
+  fromAnswerLink,
+  fromBoardSession,
   fromDelivery,
   fromEndpoint,
   fromPage,
@@ -110,6 +112,22 @@ export const OPERATOR_METHODS: MethodTable = {
     admin,
   ),
 
+  'sessions.list': unary(
+    schema.none,
+    async ({ services }) => ({
+      sessions: (await services.boardSessions.list()).map(fromBoardSession),
+    }),
+    admin,
+  ),
+
+  'sessions.revoke': unary(
+    schema.revokeSession,
+    async ({ services }, { id }) => ({
+      revoked: await services.boardSessions.revoke(id ?? null),
+    }),
+    admin,
+  ),
+
   'todos.list': unary(
     schema.todoList,
     async ({ services, caller }, query) =>
@@ -135,10 +153,17 @@ export const OPERATOR_METHODS: MethodTable = {
 
   'todos.answer': unary(
     schema.answer,
-    async ({ services, caller }, { id, message }) => {
-      const { view, receipt } = await services.operator.answer(id, message, caller)
+    async ({ services, caller }, { id, message, question }) => {
+      const { view, receipt } = await services.operator.answer(id, message, caller, question)
       return { ...fromViewForOperators(view), receipt }
     },
+    answer,
+  ),
+
+  'todos.answerLink': unary(
+    schema.answerLink,
+    async ({ services, caller }, { id, expiresInSeconds }) =>
+      fromAnswerLink(await services.answerLinks.create(id, expiresInSeconds, caller)),
     answer,
   ),
 

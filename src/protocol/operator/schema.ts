@@ -7,7 +7,7 @@ import { LEASE } from '../../domain/policy.ts'
 import { DELIVERY_STATES } from '../../domain/push.ts'
 import { ENDPOINT_VERBS } from '../../domain/scope.ts'
 import { childIds, children, until } from '../child.ts'
-import { interruptTtl, messageFrom, queueName, seconds, todoQueryMembers } from '../field.ts'
+import { interruptTtl, messageFrom, queueName, seconds, seq, todoQueryMembers } from '../field.ts'
 import { name, text } from '../part.ts'
 import { timeouts } from '../wishes.ts'
 import { card } from './card.ts'
@@ -90,7 +90,18 @@ export const fork = z.strictObject({ id: name, children })
 
 export const join = z.strictObject({ id: name, children: childIds, until })
 
-export const answer = z.strictObject({ id: name, message })
+/** `question`: the seq of the one it is meant for, so that it never answers another one. */
+export const answer = z.strictObject({ id: name, message, question: seq.exactOptional() })
+
+/** At most as long as a question can wait by default settings. */
+export const answerLink = z.strictObject({
+  id: name,
+  expiresInSeconds: seconds(1, 7 * 86_400).exactOptional(),
+})
+
+export const revokeSession = z
+  .strictObject({ id: name.exactOptional(), all: z.literal(true).exactOptional() })
+  .refine(({ id, all }) => (id === undefined) !== (all === undefined), 'names one, or all')
 
 export const todoList = z
   .strictObject({

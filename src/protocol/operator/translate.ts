@@ -7,8 +7,16 @@ import { type Delivery, maskUrl } from '../../domain/push.ts'
 import type { Endpoint } from '../../domain/scope.ts'
 import type { TodoFilter, TodoPage, TodoView } from '../../domain/todo.ts'
 import type { Why } from '../../domain/why.ts'
-import type { OperatorService, Queue, Shown } from '../../service/contract.ts'
+import type {
+  AnswerLinks,
+  BoardSession,
+  OperatorService,
+  Question,
+  Queue,
+  Shown,
+} from '../../service/contract.ts'
 import { toFilter } from '../field.ts'
+import { formOf } from '../form.ts'
 import { withoutSecrets } from '../secrets.ts'
 import { fromAttempt, fromEvent, fromStored, fromTime, fromTimeOrNull, fromView } from '../todo.ts'
 import type { putQueue, todoList } from './schema.ts'
@@ -73,6 +81,33 @@ export const fromShown = (shown: Shown) => ({
   attempts: shown.attempts.map(fromAttempt),
   children: shown.children,
   events: shown.events.map(fromEvent),
+  question: shown.question && fromQuestion(shown.question),
+})
+
+export const fromQuestion = ({ seq, deadline, schema }: Question) => ({
+  seq,
+  deadline: fromTimeOrNull(deadline),
+  schema,
+  /** The same for a person. */
+  form: schema && formOf(schema),
+})
+
+export const fromAnswerLink = ({
+  url,
+  question,
+  expiresAt,
+}: Awaited<ReturnType<AnswerLinks['create']>>) => ({
+  url,
+  question,
+  expiresAt: fromTime(expiresAt),
+})
+
+export const fromBoardSession = (session: BoardSession) => ({
+  id: session.id,
+  endpoint: session.endpoint && { id: session.endpoint.id, name: session.endpoint.name },
+  live: session.live,
+  createdAt: fromTime(session.createdAt),
+  expiresAt: fromTime(session.expiresAt),
 })
 
 /** Where it goes is shown without what may be secret in it. */

@@ -118,7 +118,13 @@ test('a todo is shown with its attempts, its messages in place and its events', 
   const shown = await call(
     'todos.show',
     {
-      show: async () => ({ view: aView(), attempts: [anAttempt()], children: [], events: [event] }),
+      show: async () => ({
+        view: aView(),
+        attempts: [anAttempt()],
+        children: [],
+        events: [event],
+        question: null,
+      }),
     },
     { id: 'todo-1' },
   )
@@ -169,7 +175,7 @@ const ALLOWED: Record<EndpointVerb, string[]> = {
   send: [],
   work: [],
   watch: ['todos.list', 'todos.show', 'todos.why', 'deliveries.list'],
-  answer: ['todos.answer'],
+  answer: ['todos.answer', 'todos.answerLink'],
 }
 
 test.each(Object.entries(ALLOWED))('an endpoint that may %s may only call its own', (verb, own) => {

@@ -1,0 +1,207 @@
+/**
+ * One todo with everything there is to know of it, at an address of its own (#/todo/<id>), and what
+ * can be done about it. It is read anew when its todo moves, and now and then while it works.
+ */
+import { html } from 'lit/html.js'
+import { call } from './api.js'
+import { ring } from './card.js'
+import { answerForm } from './form.js'
+import { artifacts, attempts, conversation, deadlines, events, family } from './record.js'
+import { moment, shortId, stateWord } from './words.js'
+
+const AGAIN_MS = 3000
+
+const textOf = (message) =>
+  (message?.parts ?? [])
+    .map(({ text }) => text)
+    .filter(Boolean)
+    .join(' ')
+
+/** The conversation's beginning is what a todo is called. */
+const titleOf = ({ id, message }) => textOf(message).slice(0, 160) || `todo ${shortId(id)}`
+
+/** The server says moments in UTC; a person reads the clock on the wall. */
+const localTimes = (line) =>
+  line?.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, (iso) => moment(iso)) ?? ''
+
+const isDead = ({ state, finishedAt }) => state === 'failed' && finishedAt !== null
+
+/** For a shell: what stands in quotes there is left as it is. */
+const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`
+
+const curlOf = (todo, question, base = new URL('../operator', import.meta.url)) => {
+  const [method, params] = question
+    ? [
+        'todos.answer',
+        {
+          id: todo.id,
+          question: question.seq,
+          message: { parts: [question.plain ? { text: 'your answer' } : { data: {} }] },
+        },
+      ]
+    : ['todos.show', { id: todo.id }]
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
+  return `curl -s ${quoted(String(base))} -H "Authorization: Bearer $SWITCHBOARD_TOKEN" \\
+  -H 'Content-Type: application/json' -d ${quoted(body)}`
+}
+
+export const createDrawer = ({ changed, dialogs }) => {
+  let id = null
+  let shown = null
+  let why = null
+  let error = null
+  let readAt = 0
+  let reading = false
+  let again = false
+  let act = null
+
+  const read = async () => {
+    if (reading) {
+      again = true
+      return
+    }
+    reading = true
+    again = false
+    const asked = id
+    try {
+      const [todo, line] = await Promise.all([
+        call('todos.show', { id: asked }),
+        call('todos.why', { id: asked }),
+      ])
+      if (id === asked) [shown, why, error] = [todo, line.why, null]
+    } catch (thrown) {
+      if (id === asked) error = thrown.message
+    } finally {
+      reading = false
+      readAt = performance.now()
+      changed()
+    }
+    if (id !== null && (again || id !== asked)) void read()
+  }
+
+  const run = async (name, method, params) => {
+    act = { name, busy: true }
+    changed()
+    try {
+      const result = await call(method, params)
+      act = null
+      return result
+    } catch (thrown) {
+      act = { name, error: thrown.message }
+      return null
+    } finally {
+      changed()
+    }
+  }
+
+  const cancel = async (todoId, title) => {
+    const sure = await dialogs.confirm(`Cancel “${title}”?`, 'Cancel the task', 'Keep it')
+    if (sure) await run('cancel', 'todos.cancel', { id: todoId })
+    if (id === todoId) void read()
+  }
+
+  const retry = async (todoId) => {
+    const made = await run('retry', 'todos.retry', { id: todoId })
+    if (made) location.hash = `#/todo/${made.id}`
+  }
+
+  const makeLink = async () => {
+    const link = await run('link', 'todos.answerLink', { id })
+    if (link) dialogs.copy('For one answer, by anyone who has it', link.url)
+  }
+
+  const actions = (todo, me) => html`<div class="actions">
+    ${
+      me.mayOperate && !todo.finishedAt
+        ? html`<button type="button" class="second" @click=${() => cancel(todo.id, titleOf(todo))}>Cancel</button>`
+        : ''
+    }
+    ${
+      me.mayOperate && isDead(todo)
+        ? html`<button type="button" @click=${() => retry(todo.id)}>Retry</button>`
+        : ''
+    }
+    ${
+      me.mayAnswer && todo.question
+        ? html`<button type="button" class="second" @click=${makeLink}>Answer link</button>`
+        : ''
+    }
+    <button
+      type="button"
+      class="second"
+      @click=${() => dialogs.copy('The same with curl', curlOf(todo, me.mayAnswer && questionOf(todo)))}
+    >
+      Copy as curl
+    </button>
+    ${act?.error ? html`<p class="wrong" role="alert">${act.error}</p>` : ''}
+  </div>`
+
+  const questionOf = ({ question }) => question && { ...question, plain: question.form === null }
+
+  const asking = (todo, { me, now }) => {
+    const question = questionOf(todo)
+    if (!question) return ''
+    const asked = todo.messages.find(({ seq }) => seq === question.seq)
+    return html`<section class="ask" aria-label="Question">
+      <div class="row">
+        ${ring(question, todo.interruptedAt, now)}
+        <blockquote dir="auto">${textOf(asked?.message)}</blockquote>
+      </div>
+      ${
+        me.mayAnswer
+          ? answerForm({ id: todo.id, question, title: titleOf(todo), where: 'drawer', changed })
+          : html`<p class="help">You may look, but not answer.</p>`
+      }
+    </section>`
+  }
+
+  const body = (todo, board) => html`
+    <p class="meta">
+      <span class="state" data-state=${todo.state}>${stateWord(todo)}</span>
+      <span dir="auto">${todo.queue}</span> <span>attempt ${todo.attempt} of ${todo.maxAttempts}</span>
+      ${todo.claimant ? html`<span dir="auto">${todo.claimant}</span>` : ''}
+    </p>
+    <p id="why" class="why" tabindex="-1" dir="auto">${localTimes(why)}</p>
+    ${asking(todo, board)} ${actions(todo, board.me)} ${conversation(todo)} ${artifacts(todo)}
+    ${attempts(todo, board.now)} ${deadlines(todo, board.now)} ${family(todo)} ${events(todo)}
+    <p class="help mono">todo ${todo.id}<br />context <span dir="auto">${todo.contextId}</span></p>`
+
+  return {
+    id: () => id,
+    cancel,
+    retry,
+    dead: () => shown !== null && isDead(shown),
+
+    show(next) {
+      if (next === id) return
+      id = next
+      shown = why = error = act = null
+      changed()
+      if (id !== null) void read()
+    },
+
+    /** Its todo has moved, or time has passed. */
+    touch(movedId) {
+      if (id !== null && movedId === id) void read()
+    },
+    tick() {
+      if (id === null || reading || document.hidden || shown?.finishedAt) return
+      if (performance.now() - readAt > AGAIN_MS) void read()
+    },
+
+    view(board) {
+      if (id === null || !board.me) return ''
+      const title = shown ? titleOf(shown) : `todo ${shortId(id)}`
+      return html`<div class="drawer" role="dialog" aria-labelledby="drawer-title" data-id=${id}>
+        <div class="head">
+          <h2 id="drawer-title" tabindex="-1" dir="auto">${title}</h2>
+          <a class="button second" href="#" aria-label="Close">✕</a>
+        </div>
+        <div class="inside">
+          ${error ? html`<p class="wrong" role="alert">${error}</p>` : ''}
+          ${shown ? body(shown, board) : error ? '' : html`<p class="help">reading</p>`}
+        </div>
+      </div>`
+    },
+  }
+}

@@ -1,0 +1,154 @@
+/**
+ * Keeps the state true: the feed's snapshot and events as they come, whole cards for what an event
+ * tells only in part, and now and then the totals again. A feed that cannot say what was missed is
+ * begun anew.
+ */
+import { feedUrl, read, serverNow } from './api.js'
+import { follow } from './stream.js'
+import { idleOf } from './words.js'
+
+const CARDS_AT_ONCE = 100
+const CARDS_WAITING = 2000
+const SOON_MS = 120
+const HELD_AGAIN_MS = 10_000
+const TOTALS_AGAIN_MS = 30_000
+const PAGE = 200
+/** Questions are shown by what is left of their time, so all of them must be here. */
+const QUESTIONS = 1000
+
+export const createWatch = ({ state, changed, moved, connection }) => {
+  let watching = new AbortController()
+  let query = {}
+  let totalsAt = performance.now()
+  let heldAt = 0
+
+  /* Whole cards for todos that moved: one request at a time, the newest first. */
+  const wanted = new Set()
+  let fetching = false
+
+  const fetchCards = async (signal) => {
+    if (fetching) return
+    fetching = true
+    try {
+      await new Promise((resolve) => setTimeout(resolve, SOON_MS))
+      while (wanted.size > 0 && !signal.aborted) {
+        const ids = [...wanted].slice(-CARDS_AT_ONCE)
+        for (const id of ids) wanted.delete(id)
+        const { todos } = await read('todos', { ids: ids.join(',') }, signal)
+        state.put(todos)
+        changed()
+      }
+    } catch {
+      // What was asked for is asked for again when it moves, or when it is looked at.
+    } finally {
+      fetching = false
+    }
+  }
+
+  const want = (ids) => {
+    for (const id of ids) {
+      wanted.delete(id)
+      wanted.add(id)
+    }
+    for (const id of wanted) {
+      if (wanted.size <= CARDS_WAITING) break
+      wanted.delete(id)
+    }
+    if (wanted.size > 0) void fetchCards(watching.signal)
+  }
+
+  /** The next page of a lane; resolves to whether there was one. */
+  const page = async (lane, source) => {
+    if (source.loading || (source.token === '' && source.loaded !== false)) return false
+    source.loading = true
+    const { signal } = watching
+    try {
+      const found = await read(
+        'todos',
+        { ...query, lane, pageSize: PAGE, pageToken: source.token },
+        signal,
+      )
+      source.token = found.nextPageToken
+      if (lane === 'dead') source.loaded = true
+      state.put(found.todos)
+      return true
+    } catch {
+      return false
+    } finally {
+      source.loading = false
+      changed()
+    }
+  }
+
+  const allQuestions = async (signal) => {
+    const lane = state.lanes.interrupted
+    const count = () =>
+      [...state.cards.values()].filter(({ phase }) => phase === 'interrupted').length
+    while (!signal.aborted && lane.token !== '' && count() < QUESTIONS) {
+      if (!(await page('interrupted', lane))) return
+    }
+  }
+
+  const totals = async () => {
+    totalsAt = performance.now()
+    const { signal } = watching
+    try {
+      const snapshot = await read('todos', query, signal)
+      if (!signal.aborted) state.refresh(snapshot)
+    } catch {
+      // The light says whether there is a connection; the next one puts it right.
+    }
+    changed()
+  }
+
+  const handlers = (signal, again) => ({
+    // A board without its snapshot is not there yet.
+    open: (resumed) => resumed && connection({ kind: 'live' }),
+    event: async (kind, data) => {
+      if (signal.aborted) return
+      if (kind === 'gap') again()
+      if (kind === 'snapshot') {
+        state.reset(data)
+        connection({ kind: 'live' })
+        void allQuestions(signal)
+      }
+      if (kind === 'transition') {
+        state.apply(data)
+        moved(data)
+        want([data.id])
+      }
+      changed()
+    },
+    lost: (since) => connection({ kind: 'lost', since }),
+    refused: (status) => connection({ kind: status === 403 ? 'refused' : 'out' }),
+  })
+
+  const start = (next) => {
+    watching.abort()
+    watching = new AbortController()
+    wanted.clear()
+    query = next
+    const { signal } = watching
+    connection({ kind: 'connecting' })
+    const again = () => setTimeout(() => !signal.aborted && start(query), 0)
+    void follow(feedUrl(query), signal, handlers(signal, again))
+  }
+
+  return {
+    start,
+    stop: () => watching.abort(),
+    page,
+    /** Each second: what only time or silence would change. */
+    tick() {
+      if (document.hidden || watching.signal.aborted) return
+      const now = performance.now()
+      if (state.changed && now - totalsAt > TOTALS_AGAIN_MS) void totals()
+      if (now - heldAt < HELD_AGAIN_MS) return
+      heldAt = now
+      // Progress makes no event: what is at work is read again, and what may be silent first of all.
+      const held = [...state.cards.values()].filter(({ phase }) => phase === 'held')
+      const unsure = held.filter((card) => idleOf(card, serverNow()).unsure)
+      want([...unsure, ...held].slice(0, CARDS_AT_ONCE).map(({ id }) => id))
+    },
+  }
+}

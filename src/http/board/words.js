@@ -1,0 +1,64 @@
+/** How the board says things: spans, moments, states. One place, so that it says them alike. */
+
+export const span = (ms) => {
+  const seconds = Math.max(0, Math.floor(ms / 1000))
+  if (seconds < 60) return `${seconds} s`
+  const minutes = Math.floor(seconds / 60)
+  if (minutes < 10) return `${minutes} min ${seconds % 60} s`
+  if (minutes < 60) return `${minutes} min`
+  const hours = Math.floor(minutes / 60)
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`
+}
+
+/** In a ring there is room for little. */
+export const shortSpan = (ms) => {
+  const seconds = Math.max(0, Math.ceil(ms / 1000))
+  if (seconds < 60) return `${seconds} s`
+  const minutes = Math.round(seconds / 60)
+  if (minutes < 60) return `${minutes} m`
+  const hours = Math.round(minutes / 60)
+  return hours < 48 ? `${hours} h` : `${Math.round(hours / 24)} d`
+}
+
+export const clock = (time) => new Date(time).toLocaleTimeString([], { hour12: false })
+
+export const moment = (time) =>
+  new Date(time).toLocaleString([], { dateStyle: 'medium', timeStyle: 'medium', hour12: false })
+
+export const shortId = (id) => id.slice(0, 8)
+
+/** Where a state's own name would not say it to a person. */
+const STATES = {
+  pending: 'submitted',
+  claimed: 'working',
+  'input-required': 'waits for an answer',
+  'auth-required': 'needs sign-in',
+  failed: 'dead letter',
+}
+
+export const stateWord = ({ state, retryAt, nextRetryAt }) =>
+  state === 'failed' && (retryAt ?? nextRetryAt) ? 'tries again' : (STATES[state] ?? state)
+
+export const titleOf = ({ id, title }) => title || `todo ${shortId(id)}`
+
+export const wrong = (error) =>
+  error ? [error.code, error.message].filter(Boolean).join(': ') : ''
+
+/** Silence that is worth a colour. */
+export const QUIET_MS = 300_000
+
+/** As in the command line: up to here nothing is said of it. */
+const IDLE_MS = 30_000
+
+/**
+ * How long a holder has shown no progress, in ms; 0 where that is nothing to speak of. Progress
+ * makes no event, so only a card that was read after the silence had begun can tell of it:
+ * `unsure` is one that may be silent since it was read.
+ */
+export const idleOf = ({ phase, progressAt, readMs }, nowMs) => {
+  if (phase !== 'held' || !progressAt) return { ms: 0, unsure: false }
+  const since = Date.parse(progressAt)
+  const silent = nowMs - since > IDLE_MS
+  const known = readMs - since > IDLE_MS
+  return { ms: silent && known ? nowMs - since : 0, unsure: silent && nowMs - readMs > IDLE_MS }
+}

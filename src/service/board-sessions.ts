@@ -1,0 +1,120 @@
+/**
+ * Who is logged in to the board in a browser. A session is a random secret in an HttpOnly cookie; a
+ * code is a secret that makes one session and is then spent, so that no token ever stands in a URL.
+ * Both are rows: any node knows them, and a restart ends none. A session is looked at with each
+ * request, and ends with the token it was opened with.
+ */
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { Refusal } from '../domain/errors.ts'
+import { type Caller, watchScope } from '../domain/scope.ts'
+import {
+  addBoardCode,
+  addBoardSession,
+  type BoardSessionRow,
+  endBoardSession,
+  readBoardSession,
+  readBoardSessions,
+  revokeBoardSessions,
+  spendBoardCode,
+} from '../store/board-sessions.ts'
+import type { Database } from '../store/database.ts'
+import { readEndpointByHash } from '../store/endpoints.ts'
+import type { Authenticate, BoardSessions } from './contract.ts'
+
+/** A working day. */
+const SESSION_SECONDS = 12 * 3600
+/** A secret is never longer; a longer one is not worth a query. */
+const SECRET_LENGTH_AT_MOST = 100
+
+export interface BoardSessionsParts {
+  database: Database
+  authenticate: Authenticate
+  adminToken: string | null
+}
+
+const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()
+const newSecret = (): string => randomBytes(32).toString('base64url')
+
+export const createBoardSessions = (parts: BoardSessionsParts): BoardSessions => {
+  const { database, authenticate } = parts
+  const admin = parts.adminToken === null ? null : sha256(parts.adminToken)
+
+  const isAdmin = (token: Buffer | null): boolean =>
+    admin === null || token === null ? admin === token : timingSafeEqual(admin, token)
+
+  const callerOf = async (token: string): Promise<Caller | null> =>
+    admin !== null && isAdmin(sha256(token)) ? { kind: 'operator' } : authenticate(token)
+
+  const open = async (token: Buffer | null): Promise<string> => {
+    const secret = newSecret()
+    await addBoardSession(database, {
+      secret: sha256(secret),
+      token,
+      seconds: SESSION_SECONDS,
+    })
+    return secret
+  }
+
+  /** Whoever its token belongs to now. */
+  const whoseIs = async ({ token_sha256: token }: BoardSessionRow): Promise<Caller | null> => {
+    if (isAdmin(token)) return { kind: 'operator' }
+    const endpoint = token && (await readEndpointByHash(database, token))
+    return endpoint && { kind: 'endpoint', endpoint }
+  }
+
+  const isSecret = (secret: string): boolean => secret.length <= SECRET_LENGTH_AT_MOST
+
+  return {
+    sessionSeconds: SESSION_SECONDS,
+
+    issueCode: async (seconds) => {
+      const secret = newSecret()
+      await addBoardCode(database, { secret: sha256(secret), seconds })
+      return secret
+    },
+
+    login: async (proof) => {
+      if ('code' in proof) {
+        if (!isSecret(proof.code) || !(await spendBoardCode(database, sha256(proof.code)))) {
+          return null
+        }
+        return open(admin)
+      }
+      const caller = await callerOf(proof.token)
+      if (!caller) return null
+      watchScope(caller)
+      return open(sha256(proof.token))
+    },
+
+    authenticate: async (secret) => {
+      const row = isSecret(secret) ? await readBoardSession(database, sha256(secret)) : null
+      return row && whoseIs(row)
+    },
+
+    end: async (secret) => {
+      if (isSecret(secret)) await endBoardSession(database, sha256(secret))
+    },
+
+    list: async () => {
+      const rows = await readBoardSessions(database)
+      return Promise.all(
+        rows.map(async (row) => {
+          const caller = await whoseIs(row)
+          return {
+            id: row.id,
+            endpoint: caller?.kind === 'endpoint' ? caller.endpoint : null,
+            live: caller !== null,
+            createdAt: row.created_at,
+            expiresAt: row.expires_at,
+          }
+        }),
+      )
+    },
+
+    revoke: async (id) => {
+      const count = await revokeBoardSessions(database, id)
+      if (id !== null && count === 0) throw new Refusal('not_found')
+      return count
+    },
+  }
+}
