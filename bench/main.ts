@@ -11,6 +11,7 @@ import { parseArgs } from 'node:util'
 import { a2aJs } from './cases/a2a-js.ts'
 import { board } from './cases/board.ts'
 import { claim } from './cases/claim.ts'
+import { history } from './cases/history.ts'
 import { latency } from './cases/latency.ts'
 import { queues } from './cases/queues.ts'
 import { send } from './cases/send.ts'
@@ -19,7 +20,7 @@ import { type Lab, openLab, RESULTS } from './lab.ts'
 import { type Postgres, startPostgres } from './postgres.ts'
 import { type Outcome, report, runCase } from './runner.ts'
 
-const CASES = [send, claim, settle, board, queues, latency, a2aJs]
+const CASES = [send, claim, settle, board, queues, latency, history, a2aJs]
 const PACE = { rounds: 3, seconds: 2.5, warmSeconds: 1 }
 const QUICK = { rounds: 3, seconds: 0.2, warmSeconds: 0 }
 

@@ -145,7 +145,8 @@ test('rows are locked for work, and leases compared, in the claim primitive only
   expect(spelledBy(/for update/i)).toEqual(['store/lease.ts'])
   expect(spelledBy(/lease_free\(/)).toEqual(['store/lease.ts'])
   expect(spelledBy(/lease_until\(/)).toEqual(['store/assignments.ts', 'store/lease.ts'])
-  expect(spelledBy(/lease_expires_at\s*[<>]/)).toEqual(['store/lease.ts'])
+  expect(spelledBy(/lease_expires_at\s*[<>]/)).toEqual([])
+  expect(spelledBy(/lease_probe_at\s*[<>]/)).toEqual(['store/assignments.ts', 'store/lease.ts'])
 })
 
 test('a todo is changed by the one statement and made by one other', () => {

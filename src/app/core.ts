@@ -26,6 +26,7 @@ import { createOperatorService } from '../service/operator.ts'
 import { createPulse } from '../service/pulse.ts'
 import { createPush } from '../service/push.ts'
 import { createRate } from '../service/rate.ts'
+import { createRetention } from '../service/retention.ts'
 import { createRevocation } from '../service/revocation.ts'
 import { createSweep } from '../service/sweep.ts'
 import { createWatch } from '../service/watch.ts'
@@ -102,6 +103,7 @@ export const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
     lines,
     family,
     revocation,
+    retention: createRetention({ database, directory, metrics, log }),
     metrics,
     log,
   })

@@ -54,7 +54,7 @@ export const createWorkers = (parts: WorkerParts): Worker[] => {
   ]
 }
 
-/** Sweeps at every interval, and sooner after a failure. */
+/** Sweeps at every interval, sooner after a failure, and at once where there is more. */
 const sweeping = (
   sweep: () => Promise<unknown>,
   intervalMs: number,
@@ -62,7 +62,9 @@ const sweeping = (
 ): Promise<void> => {
   let failures = 0
   const tick = async () => {
-    failures = (await sweep()) === undefined ? failures + 1 : 0
+    const swept = await sweep()
+    failures = swept === undefined ? failures + 1 : 0
+    if (swept === 'more') return { againInMs: 0 }
     const soon = failures > 0 ? backoffMs(failures, SOON) : intervalMs
     return { againInMs: Math.min(intervalMs, soon) }
   }

@@ -36,6 +36,12 @@ export const METRICS = {
     help: 'Todos that ended, by the state they ended in; failed counts dead letters only',
     labels: ['queue', 'state'],
   },
+  todosDeleted: {
+    type: 'counter',
+    name: 'switchboard_todos_deleted_total',
+    help: 'Ended todos deleted past the retention of their queue',
+    labels: ['queue'],
+  },
   attemptsEnded: {
     type: 'counter',
     name: 'switchboard_attempts_ended_total',
@@ -236,6 +242,7 @@ export const createMetrics = (): Metrics => {
   const seedQueue = (queue: string): void => {
     named.todosSent.inc({ queue }, 0)
     named.todosClaimed.inc({ queue }, 0)
+    named.todosDeleted.inc({ queue }, 0)
     named.todoLeasesExpired.inc({ queue }, 0)
     named.interruptLeasesReclaimed.inc({ queue }, 0)
     for (const timeout of TIMEOUT_ERRORS) named.timeouts.inc({ queue, timeout }, 0)

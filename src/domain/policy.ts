@@ -56,6 +56,7 @@ export interface QueuePolicy {
   concurrency?: number
   interruptTtlSeconds?: number
   timeouts: Timeouts
+  /** How long what has ended is kept; absent or 0: for ever. */
   retentionDays?: number
 }
 

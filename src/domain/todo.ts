@@ -216,6 +216,14 @@ export interface EventDetail {
 /** An event in the order of the board's feed. Positions grow; they may have gaps. */
 export interface FeedEvent extends Omit<Event, 'message' | 'artifact'> {
   position: number
+  /** Up to where others were deleted that may have lain before it; absent where none were. */
+  deleted?: readonly Horizon[]
+}
+
+/** Up to which position events of a queue have been deleted. */
+export interface Horizon {
+  queue: string
+  position: number
 }
 
 /** One page of todos, newest status first. */

@@ -258,11 +258,15 @@ interface Limits {
   concurrency?: number | null
 }
 
+interface QueueLimits extends Limits {
+  retentionDays?: number | null
+}
+
 export interface OperatorService {
   putQueue(put: {
     name: string
     card?: Partial<QueueCard>
-    policy?: Partial<Omit<QueuePolicy, 'concurrency'>> & Limits
+    policy?: Partial<Omit<QueuePolicy, keyof QueueLimits>> & QueueLimits
   }): Promise<Queue>
   listQueues(): Promise<Queue[]>
   removeQueue(name: string): Promise<void>

@@ -125,7 +125,7 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
   return {
     putQueue: async ({ name, card, policy }) => {
       const before = (await readQueues(database)).find((queue) => queue.name === name)
-      const { concurrency, ...merged } = {
+      const { concurrency, retentionDays, ...merged } = {
         ...DEFAULT_POLICY,
         ...before?.policy,
         ...policy,
@@ -135,7 +135,11 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
       const queue = await putQueue(database, {
         name,
         card: { ...BLANK_CARD, name, ...before?.card, ...card },
-        policy: { ...merged, ...(typeof concurrency === 'number' && { concurrency }) },
+        policy: {
+          ...merged,
+          ...(typeof concurrency === 'number' && { concurrency }),
+          ...(typeof retentionDays === 'number' && { retentionDays }),
+        },
       })
       metrics.seedQueue(name)
       return queue

@@ -17,6 +17,7 @@ import type { Batches } from './batches.ts'
 import type { Directory } from './directory.ts'
 import type { Family } from './family.ts'
 import type { Lines } from './lines.ts'
+import type { Retention } from './retention.ts'
 import type { Revocation } from './revocation.ts'
 
 export interface SweepParts {
@@ -26,6 +27,7 @@ export interface SweepParts {
   lines: Lines
   family: Family
   revocation: Revocation
+  retention: Retention
   metrics: Metrics
   log: Log
 }
@@ -39,8 +41,8 @@ export interface Sweep {
   comeDue(): Promise<number>
   /** Gives committed events their place in the feed; another node may be at it. */
   place(): Promise<'all' | 'more' | 'not our turn'>
-  /** Deletes what is over and counts as gone: keys of sends past their window; how many. */
-  tidy(): Promise<number>
+  /** Deletes what is over: keys of sends past their window, todos past their queue's retention. */
+  tidy(): Promise<'all' | 'more'>
 }
 
 const PLACE_BATCH = 1000
@@ -49,7 +51,7 @@ const TIDY_BATCH = 500
 const TIDY_BATCHES = 40
 
 export const createSweep = (parts: SweepParts): Sweep => {
-  const { database, directory, batches, lines, family, revocation, metrics, log } = parts
+  const { database, directory, batches, lines, family, revocation, retention, metrics, log } = parts
 
   const countReaped = ({ todo }: Moved): void => {
     metrics.todoLeasesExpired.inc({ queue: todo.queue })
@@ -134,7 +136,10 @@ export const createSweep = (parts: SweepParts): Sweep => {
         gone += deleted
         if (deleted < TIDY_BATCH) break
       }
-      return counted('idempotency_keys', gone)
+      counted('idempotency_keys', gone)
+      const { deleted, more } = await retention.sweep()
+      counted('retention', deleted)
+      return more ? 'more' : 'all'
     },
   }
 }

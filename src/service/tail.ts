@@ -22,6 +22,8 @@ export interface Tail<Entry> {
   nudge(): void
   /** Entries after the cursor, then those to come, until the signal fires. */
   follow(after: number, signal: AbortSignal): AsyncGenerator<Entry, void, undefined>
+  /** Nothing will be appended any more: whoever has read everything is done. */
+  end(): void
   followers(): number
   head(): number
 }
@@ -41,6 +43,13 @@ export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
   let reading: Promise<void> | null = null
   let waiting = new Set<() => void>()
   let count = 0
+  let over = false
+
+  const wakeAll = (): void => {
+    const woken = waiting
+    waiting = new Set()
+    for (const wake of woken) wake()
+  }
 
   const append = (entries: readonly Entry[]): void => {
     for (const entry of entries) {
@@ -75,9 +84,7 @@ export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
       } finally {
         reading = null
       }
-      const woken = waiting
-      waiting = new Set()
-      for (const wake of woken) wake()
+      wakeAll()
     })()
     return reading
   }
@@ -120,6 +127,7 @@ export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
           if (entries.length === 0) {
             // Nothing is kept between the cursor and the ring; or the ring has been served.
             if (cursor < floor) cursor = floor
+            else if (over) return
             else await change(signal)
           }
           for (const entry of entries) {
@@ -131,6 +139,10 @@ export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
       } finally {
         count -= 1
       }
+    },
+    end: () => {
+      over = true
+      wakeAll()
     },
     followers: () => count,
     head: () => head,

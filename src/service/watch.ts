@@ -10,7 +10,7 @@ import { EVERYTHING } from '../domain/scope.ts'
 import type { Event, FeedEvent, TodoView } from '../domain/todo.ts'
 import type { Database } from '../store/database.ts'
 import { readEvents, readFeed, readFeedBounds } from '../store/events.ts'
-import { readSettled, readView } from '../store/views.ts'
+import { readMissing, readSettled, readView } from '../store/views.ts'
 import type { Wake } from '../store/wake.ts'
 import type { Gap, OpenFeed, Watch } from './contract.ts'
 import { createTail, type Tail } from './tail.ts'
@@ -41,6 +41,15 @@ const weigh = (event: Event): number =>
   200 +
   (event.message ? JSON.stringify(event.message).length : 0) +
   (event.artifact ? JSON.stringify(event.artifact).length : 0)
+
+/** Up to where events of these queues were deleted that a reader of this one may have missed. */
+const deletedBefore = ({ deleted = [] }: FeedEvent, queues: readonly string[] | null): number =>
+  Math.max(
+    0,
+    ...deleted
+      .filter(({ queue }) => queues === null || queues.includes(queue))
+      .map(({ position }) => position),
+  )
 
 interface Settling {
   id: string
@@ -167,9 +176,18 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
         yield event
         if (ended(event)) return
       }
+      // It was deleted before its end was told.
+      if (!signal.aborted) throw new Refusal('not_found')
     } finally {
       if (tail.followers() === 0) tails.delete(id)
     }
+  }
+
+  const lookForGone = async (): Promise<void> => {
+    if (tails.size === 0) return
+    // While the database is away nobody is gone: the next poll asks again.
+    const missing = await readMissing(database, [...tails.keys()]).catch(() => [])
+    for (const id of missing) tails.get(id)?.end()
   }
 
   /* ------------------------------------------------------------- the feed */
@@ -199,12 +217,14 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
     signal: AbortSignal,
   ): Promise<OpenFeed> => {
     const tail = await openFeed()
-    const { oldest, newest } = await readFeedBounds(database)
+    const { oldest, newest, whole } = await readFeedBounds(database, queues)
     // The last event's ready hook has the position after its own.
     if (after === 'now') return { from: newest + 1, events: feedEvents(tail, newest) }
 
-    if (oldest > 0 && after + 2 < oldest) {
-      return { from: after, events: feedEvents(tail, oldest - 1, { gap: true, oldest }) }
+    if (after + 2 < whole) {
+      // Some of what lies before may be kept: of todos that go on.
+      const cursor = Math.max(after, oldest) - 1
+      return { from: after, events: feedEvents(tail, cursor, { gap: true, oldest: whole }) }
     }
     if (after > newest + 1) {
       // A cursor of another database, or of one restored from a backup.
@@ -216,7 +236,12 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
 
     async function* feedEvents(tail: Tail<FeedEvent>, cursor: number, gap?: Gap) {
       if (gap) yield gap
+      let seen = gap ? gap.oldest : cursor + 1
       for await (const event of tail.follow(cursor, signal)) {
+        // Deleted while this reader was on its way there.
+        const deleted = deletedBefore(event, queues)
+        if (deleted > seen) yield { gap: true as const, oldest: deleted + 2 }
+        seen = Math.max(seen, deleted, event.position)
         if (queues === null || queues.includes(event.queue)) yield event
       }
     }
@@ -230,6 +255,7 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
     for (const id of settling.keys()) rung.add(id)
     if (rung.size > 0) void look()
     for (const tail of tails.values()) tail.nudge()
+    void lookForGone()
     feedTail?.nudge()
   }
 

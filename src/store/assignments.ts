@@ -119,6 +119,8 @@ export const withAlarm = (sets: Record<string, string>): Record<string, string> 
 export const granting = (row: string): string => `owner = :owner::uuid, fence = ${row}.fence + 1,
     lease_expires_at = lease_until(:lease_seconds::double precision)`
 
+const EXTENDED = 'coalesce(:lease_seconds::int, t.lease_seconds)'
+
 const leaseAssignments = (lease: Rule['lease'], parks: boolean): Record<string, string> => {
   switch (lease) {
     case 'grant':
@@ -128,21 +130,35 @@ const leaseAssignments = (lease: Rule['lease'], parks: boolean): Record<string, 
         fence: 't.fence + 1',
         lease_seconds: ':lease_seconds::int',
         lease_expires_at: 'lease_until(:lease_seconds::int)',
+        lease_probe_at: 'lease_until(:lease_seconds::int)',
       }
     case 'extend':
       return {
         lease_seconds: 'coalesce(:lease_seconds::int, t.lease_seconds)',
-        lease_expires_at: 'lease_until(coalesce(:lease_seconds::int, t.lease_seconds))',
+        lease_expires_at: `lease_until(${EXTENDED})`,
+        // Moved on only where it would be due before the next heartbeat but one: the others touch
+        // no index.
+        lease_probe_at: `least(lease_until(${EXTENDED}), case
+          when t.lease_probe_at > lease_until(${EXTENDED} / 2.0) then t.lease_probe_at end)`,
       }
     case 'renew':
-      return { lease_expires_at: 'lease_until(t.lease_seconds)' }
+      return {
+        lease_expires_at: 'lease_until(t.lease_seconds)',
+        lease_probe_at: 'lease_until(t.lease_seconds)',
+      }
     case 'clear':
-      return { owner: 'null', claimant: 'null', lease_expires_at: 'null' }
+      return {
+        owner: 'null',
+        claimant: 'null',
+        lease_expires_at: 'null',
+        lease_probe_at: 'null',
+      }
     case 'keep':
       return parks
         ? {
             owner: 'case when :park::boolean then null else t.owner end',
             lease_expires_at: 'case when :park::boolean then null else t.lease_expires_at end',
+            lease_probe_at: 'case when :park::boolean then null else t.lease_probe_at end',
           }
         : {}
   }

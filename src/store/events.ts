@@ -5,7 +5,7 @@
  * become visible after a higher one and a cursor would then skip it for good.
  */
 import type { EventVerb, ReadyReason, State } from '../domain/lifecycle.ts'
-import type { Artifact, Event, EventDetail, FeedEvent, Message } from '../domain/todo.ts'
+import type { Artifact, Event, EventDetail, FeedEvent, Horizon, Message } from '../domain/todo.ts'
 import { type Session, type Statement, statement } from './database.ts'
 
 interface EventRow {
@@ -94,21 +94,26 @@ export const readEvents = async (
 
 /* -------------------------------------------------------------------- the feed */
 
-const feedStatement: Statement<EventRow & { position: string }> = statement(
-  'feed_after',
-  `select ${COLUMNS}, e.position from events e where e.position >= :after::bigint
+/** One snapshot: an event that is missing for having been deleted lies before a horizon it shows. */
+const feedStatement: Statement<EventRow & { position: string; deleted: Horizon[] | null }> =
+  statement(
+    'feed_after',
+    `select ${COLUMNS}, e.position,
+    (select json_agg(h) from feed_horizons h where h.position >= :after::bigint) as deleted
+  from events e where e.position >= :after::bigint
   order by e.position limit :limit::int`,
-)
+  )
 
-/** Placed events from a position on, that one included. */
+/** Placed events from a position on, that one included; the first says what is missing of them. */
 export const readFeed = async (
   session: Session,
   from: number,
   limit: number,
 ): Promise<FeedEvent[]> =>
-  (await session.run(feedStatement, { after: from, limit })).map((row) => ({
+  (await session.run(feedStatement, { after: from, limit })).map((row, n) => ({
     ...toEvent(row),
     position: Number(row.position),
+    ...(n === 0 && row.deleted && { deleted: row.deleted }),
   }))
 
 const recentStatement: Statement<EventRow & { position: string }> = statement(
@@ -135,17 +140,53 @@ const clockStatement = statement<{ now: Date }>('clock', 'select clock_timestamp
 export const readClock = async (session: Session): Promise<Date> =>
   (await session.run(clockStatement, {}))[0]!.now
 
-const boundsStatement: Statement<{ oldest: string | null; newest: string | null }> = statement(
+/** From one position to the next: the one between is that of a ready hook. */
+const STEP = 2
+
+interface FeedBounds {
+  /** The first position kept; zero where there is no event. */
+  oldest: number
+  /** The last one ever given, as far as can be told. */
+  newest: number
+  /** From here on nothing of these queues is missing. */
+  whole: number
+}
+
+interface BoundsRow {
+  oldest: string | null
+  newest: string | null
+  deleted: string | null
+  deleted_of_any: string | null
+}
+
+const boundsStatement: Statement<BoundsRow> = statement(
   'feed_bounds',
-  'select min(position) as oldest, max(position) as newest from events where position is not null',
+  `select (select min(position) from events where position is not null) as oldest,
+    (select max(position) from events where position is not null) as newest,
+    max(h.position) as deleted_of_any,
+    max(h.position) filter (where :queues::text[] is null or h.queue = any(:queues::text[]))
+      as deleted
+  from feed_horizons h`,
 )
 
-/** The first and last positions kept; zero where there is no event. */
+/** Where the feed of some queues begins and ends; null stands for all. */
 export const readFeedBounds = async (
   session: Session,
-): Promise<{ oldest: number; newest: number }> => {
-  const [row] = await session.run(boundsStatement, {})
-  return { oldest: Number(row?.oldest ?? 0), newest: Number(row?.newest ?? 0) }
+  queues: readonly string[] | null = null,
+): Promise<FeedBounds> => {
+  const [row] = await session.run(boundsStatement, { queues })
+  const [oldest, newest, deleted, ofAny] = [
+    row?.oldest,
+    row?.newest,
+    row?.deleted,
+    row?.deleted_of_any,
+  ].map((position) => Number(position ?? 0)) as [number, number, number, number]
+  return {
+    oldest,
+    newest: Math.max(newest, ofAny),
+    // Where the beginning is gone and no queue's retention says why, it is gone for all.
+    whole: Math.max(oldest > ofAny + STEP ? oldest : 0, deleted > 0 ? deleted + STEP : 0),
+  }
 }
 
 /**

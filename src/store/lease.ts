@@ -31,9 +31,12 @@ export const inStates = (states: readonly State[]): string => {
     : `t.state in (${list(states)})`
 }
 
-/** When a todo comes free. The second half of the index todos_claim; both must read alike. */
+/**
+ * When a todo comes free; of a claimed one, when to look whether it has: never later than its lease
+ * ends. The second half of the index todos_claim; both must read alike.
+ */
 const FREE_AT = `(case t.state when 'pending' then t.due_at when 'failed' then t.next_retry_at
-  when 'claimed' then t.lease_expires_at end)`
+  when 'claimed' then t.lease_probe_at end)`
 
 /** The predicate of the index todos_claim. */
 const UNCLAIMED_OR_LEASED = `(t.state in ('pending', 'claimed')
@@ -123,7 +126,7 @@ const CONDITIONS: Readonly<Record<Condition, string>> = {
   answeredLater: `t.answered_at is not null and ${LINE_FREE} and not exists (select from todos w
       where w.line = t.line and not w.front and w.answered_at < t.answered_at)`,
   unfinished: 't.finished_at is null',
-  leaseLapsed: `${FREE} and t.lease_expires_at <= ${BY_NOW}`, // todos_lease
+  leaseLapsed: `${FREE} and t.lease_probe_at <= ${BY_NOW}`, // todos_lease
   // Past its own deadline and, if a live holder asked for longer, past that too (ADR-0046).
   // The first line bounds the probe by the shortest wait anyone has; the second is the row's own:
   // its endpoint's, else its queue's (zero or less: unbounded), else the instance's.
@@ -173,7 +176,7 @@ export const several = (verb: Verb): string =>
 
 /** The order of its index, for each sweep that has one. */
 const ORDER: Partial<Record<Verb, string>> = {
-  reapLease: 't.lease_expires_at', // todos_lease
+  reapLease: 't.lease_probe_at', // todos_lease
   reapInterrupt: 't.interrupted_at', // todos_interrupt
   comeDue: COME_DUE_AT, // todos_come_due
   timeOut: 't.alarm_at', // todos_alarm
@@ -274,3 +277,28 @@ export const DUE_LINES = `
   where ${DUE_LINE} and w.place <= :per_host::int - coalesce((select b.count
       from unnest(:hosts::text[], :counts::int[]) as b(host, count) where b.host = w.host), 0)
   limit :limit::int for update of c skip locked`
+
+/**
+ * Those of the ended todos of `batch` that nobody needs any more, locked. Not yet: one whose live
+ * parent may still ask for it, the retry of one that is still there (it would be retried again), a
+ * canceled one whose cascade was cut short, one that webhooks are owed, one with an event that the
+ * feed has not told.
+ */
+export const FORGETTABLE = `
+  from batch b join todos t on t.id = b.id and t.push_version = b.push_version
+  where t.finished_at is not null
+    and (t.parent_id is null or not exists (select from todos p
+      where p.id = t.parent_id and p.finished_at is null))
+    and (t.retry_of is null or not exists (select from todos d where d.id = t.retry_of))
+    and (t.state <> 'canceled' or not exists (select from todos c
+      where c.parent_id = t.id and c.finished_at is null))
+    and (t.push_version = 0 or not exists (select from push_configs c
+      where c.todo_id = t.id and c.owed > 0))
+    and (select count(*) filter (where e.position is null) from events e where e.todo_id = t.id) = 0
+  for update of t skip locked`
+
+/** What is left of one deleted todo, locked; not where a new todo of its id has come so far. */
+export const REMAINS = `
+  from remains r where not exists (select from todos t
+    where t.id = r.todo_id and t.seq >= r.from_seq)
+  order by r.id limit 1 for update of r skip locked`

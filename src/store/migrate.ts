@@ -14,9 +14,14 @@ import * as liveChildren from '../../migrations/0006_live_children.ts'
 import * as idempotency from '../../migrations/0007_idempotency.ts'
 import * as push from '../../migrations/0008_push.ts'
 import * as answerLinks from '../../migrations/0009_answer_links.ts'
+import * as retention from '../../migrations/0010_retention.ts'
+import * as leaseProbe from '../../migrations/0011_lease_probe.ts'
+import { sleep } from '../base/time.ts'
 
 interface Migration {
   name: string
+  /** Without a transaction each of its statements can be run again after a kill. */
+  config?: { transaction: boolean }
   up: (knex: Knex) => Promise<void>
   down: () => Promise<void>
 }
@@ -35,6 +40,8 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0007_idempotency', ...idempotency, down },
   { name: '0008_push', ...push, down },
   { name: '0009_answer_links', ...answerLinks, down },
+  { name: '0010_retention', ...retention, down },
+  { name: '0011_lease_probe', ...leaseProbe, down },
 ]
 
 /** The database was migrated by a newer switchboard than this one. */
@@ -105,6 +112,24 @@ const withClient = async <T>(
   }
 }
 
+/** How often a start that waits for another one's migrations looks again. */
+const LOCK_POLL_MS = 100
+
+/**
+ * Asked for again and again, not waited for: an index that is built beside writers waits for every
+ * statement that began before it, so for one that waits for its builder's lock, for ever.
+ */
+const takesLock = async (client: pg.Client, pooled: boolean): Promise<boolean> => {
+  if (pooled) await client.query('begin')
+  const lock = pooled ? 'pg_try_advisory_xact_lock' : 'pg_try_advisory_lock'
+  const { rows } = await client.query<{ mine: boolean }>(`select ${lock}($1) as mine`, [
+    ADVISORY_LOCK,
+  ])
+  const mine = rows[0]?.mine === true
+  if (pooled && !mine) await client.query('rollback')
+  return mine
+}
+
 /**
  * Brings the schema up to date; waits for another process that is doing so. Through a pooler
  * (`pooled`) the lock's connection is ours only as long as its transaction is.
@@ -114,9 +139,7 @@ export const migrate = async (
   { pooled = false } = {},
 ): Promise<{ applied: string[] }> =>
   withClient(connectionString, async (client) => {
-    if (pooled) await client.query('begin')
-    const lock = pooled ? 'pg_advisory_xact_lock' : 'pg_advisory_lock'
-    await client.query(`select ${lock}($1)`, [ADVISORY_LOCK])
+    while (!(await takesLock(client, pooled))) await sleep(LOCK_POLL_MS)
     const { missing } = await compare(client)
     if (missing.length === 0) return { applied: [] }
     // The lock's connection is not knex's; knex's own lock row is freed since nobody else holds it.

@@ -213,6 +213,16 @@ export const readAsOf = async (
   })
 }
 
+const missingStatement = statement<{ id: string }>(
+  'todos_missing',
+  `select w.id from unnest(:ids::uuid[]) as w(id)
+  where not exists (select from todos t where t.id = w.id)`,
+)
+
+/** Those of these ids that are of no todo, or not any more. */
+export const readMissing = async (session: Session, ids: readonly string[]): Promise<string[]> =>
+  (await session.run(missingStatement, { ids })).map(({ id }) => id)
+
 const schemaStatement = statement<{ schema: JsonObject | null }>(
   'question_schema',
   'select schema from messages where todo_id = :id::uuid and seq = :seq::int',

@@ -87,6 +87,11 @@ const allowed = (owners: string[], expiries: string[]): RegExp[] => {
     // Set: to nothing, to what lease_until says, left as it is.
     new RegExp(`${end} = (?:null|lease_until\\((?:coalesce\\([^()]*\\)|[^()]*)\\))(?=,| |$)`, 'g'),
     new RegExp(`${end} = case when \\$\\d+::boolean then null else ${end} end`, 'g'),
+    // What the indexes hold of it: not later than its end, and left as it is for half of its length.
+    new RegExp(
+      `${end} = least\\(lease_until\\((coalesce\\([^()]*\\))\\), case when ${end} > lease_until\\(\\1 / 2\\.0\\) then ${end} end\\)`,
+      'g',
+    ),
     // Shown, and kept with the attempt that ended.
     new RegExp(`(?<=select |, )${end}(?: as \\w+)?(?=,| from)`, 'g'),
     new RegExp(`min\\(least\\(${end}, \\w+\\.alarm_at\\)\\) as until`, 'g'),
@@ -118,7 +123,11 @@ test('what is leased is found by what its table looks like', async () => {
     // The record of leases past.
     { table: 'attempts', owners: ['claimant'], expiries: ['lease_expires_at'] },
     { table: 'push_configs', owners: ['owner'], expiries: ['lease_expires_at'] },
-    { table: 'todos', owners: ['owner', 'claimant'], expiries: ['lease_expires_at'] },
+    {
+      table: 'todos',
+      owners: ['owner', 'claimant'],
+      expiries: ['lease_expires_at', 'lease_probe_at'],
+    },
   ])
 })
 
@@ -155,8 +164,9 @@ test('no function, index, check, view or trigger of the database compares the en
     'i',
   )
   const found = written.filter(({ text }) => compares.test(text)).map(({ name }) => name)
-  // The constraint says that both are there or neither.
-  expect(found).toEqual(['lease_free', 'leased_line_has_an_owner'])
+  // The constraint says that both are there or neither; the trigger, that the indexes hold no lease
+  // for longer than it lasts.
+  expect(found).toEqual(['lease_free', 'leased_line_has_an_owner', 'todo_lease_probed'])
 })
 
 test('a table of a later day is found, and a lease of its own words in it', async () => {

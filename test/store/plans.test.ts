@@ -12,6 +12,7 @@ import { readEvents, readFeed } from '../../src/store/events.ts'
 import { countLiveChildren, readCutShort } from '../../src/store/families.ts'
 import { expireKeys, readKey } from '../../src/store/idempotency.ts'
 import { listTodos } from '../../src/store/lists.ts'
+import { clearRemains, forgetTodos } from '../../src/store/retention.ts'
 import { readClaimers, readQueueRoom } from '../../src/store/room.ts'
 import { addTodo, addTodoOnce, type NewTodo } from '../../src/store/todos.ts'
 import {
@@ -78,7 +79,7 @@ const expectIndexed = (plans: string[], index: string): void => {
   for (const plan of plans) {
     expect(plan).toContain(index)
     expect(plan).not.toMatch(
-      /Seq Scan on (todos|events|messages|attempts|artifacts|idempotency_keys|push_configs|deliveries)/,
+      /Seq Scan on (todos|events|messages|attempts|artifacts|details|idempotency_keys|push_configs|deliveries)/,
     )
     expect(plan).not.toMatch(/Sort Key: .*(due_at|priority)/)
   }
@@ -139,6 +140,7 @@ beforeAll(async () => {
     from todos where state in ('done', 'claimed', 'input-required')`,
     [],
   )
+  await database.query(`insert into details (todo_id, result) select id, '{}' from todos`, [])
   await database.query(
     `insert into artifacts (todo_id, artifact_id, seq, append, last_chunk, artifact)
     select id, 'a', 2, false, false, '{}' from todos where state = 'done'`,
@@ -330,6 +332,28 @@ test('the log of deliveries reads an index in order', async () => {
   expectIndexed(await read({ state: 'dead' }), 'deliveries_by_state')
   expectIndexed(await plansOf((session) => purgeDeliveries(session, 1000)), 'deliveries_settled')
 })
+
+test('the janitor walks the ended todos of a queue by their end, and finds what hangs on them by its keys', async () => {
+  const place = { at: new Date(0), id: SOMEBODY }
+  for (const from of [null, place]) {
+    const plans = await plansOf((session) => forgetTodos(session, 'q1', from))
+    expectIndexed(plans, 'todos_ended')
+    for (const plan of plans) {
+      for (const index of EACH_BY_ITS_TODO) expect(plan).toContain(index)
+    }
+  }
+  const plans = await plansOf((session) => clearRemains(session))
+  for (const index of BY_SEQ) expectIndexed(plans, index)
+})
+
+const BY_SEQ = [
+  'events_pkey',
+  'message',
+  'artifacts_pkey',
+  'delivery_once',
+  'idempotency_keys_todo',
+]
+const EACH_BY_ITS_TODO = [...BY_SEQ, 'attempts_pkey', 'details_pkey', 'push_configs_pkey']
 
 test('no statement is compiled: a plan that lacks an index looks far dearer than it is', async () => {
   const rows = await store.database.query(`select current_setting('jit') as jit`, [])

@@ -94,6 +94,8 @@ test('starts that race migrate an empty database once', async () => {
       '0007_idempotency',
       '0008_push',
       '0009_answer_links',
+      '0010_retention',
+      '0011_lease_probe',
     ])
     expect(await pendingMigrations(clone.url)).toEqual([])
   } finally {

@@ -8,7 +8,7 @@ import { clientCommand, openSession, type SharedOptions } from '../program.ts'
 interface Queue {
   name: string
   card: { name: string; description: string; version: string }
-  policy: { maxAttempts: number; contexts: string }
+  policy: { maxAttempts: number; contexts: string; retentionDays?: number }
 }
 
 interface PutOptions extends SharedOptions {
@@ -37,7 +37,7 @@ export const addQueue = (program: Command): void => {
     const { client, json } = openSession(options)
     const found = await client.call<{ queues: Queue[] }>('queues.list')
     if (json) return printJson(found)
-    printTable(['NAME', 'CONTEXTS', 'ATTEMPTS', 'DESCRIPTION'], found.queues.map(row))
+    printTable(['NAME', 'CONTEXTS', 'ATTEMPTS', 'KEPT', 'DESCRIPTION'], found.queues.map(row))
   })
 
   clientCommand(queue, 'remove <name>', 'remove a queue that has no live tasks').action(
@@ -54,6 +54,7 @@ const row = ({ name, card, policy }: Queue): string[] => [
   name,
   policy.contexts,
   String(policy.maxAttempts),
+  policy.retentionDays ? `${policy.retentionDays} d` : 'for ever',
   oneLine(card.description),
 ]
 

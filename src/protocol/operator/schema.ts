@@ -34,7 +34,7 @@ const policy = z.strictObject({
   concurrency: concurrency.nullable().exactOptional(),
   interruptTtlSeconds: interruptTtl.exactOptional(),
   timeouts: timeouts.exactOptional(),
-  retentionDays: count(0, 36_500).exactOptional(),
+  retentionDays: count(0, 36_500).nullable().exactOptional(),
 })
 
 export const none = z.strictObject({}).prefault({})
