@@ -19,7 +19,8 @@ const agent = createAgent(
   {
     url: process.env.SWITCHBOARD_URL ?? 'http://127.0.0.1:4100',
     token: process.env.SWITCHBOARD_TOKEN ?? '',
-    concurrency: 4,
+    // A guest who never answers keeps a place until the wait is over, so there are many.
+    concurrency: 32,
     // Short: should this process die while a guest thinks, the next one takes over this soon.
     leaseSeconds: 15,
   },

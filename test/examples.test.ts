@@ -64,6 +64,14 @@ test('the concierge asks for the day and the guests, asks again for what it cann
   for (const { parts } of done.artifacts) expect(parts.length).toBeGreaterThan(1)
 })
 
+test('guests who never answer leave the concierge free for others', async () => {
+  const guest = a2aClient(app.url, 'concierge', client.token)
+  for (let sent = 0; sent < 12; sent += 1) {
+    const { result } = await guest.send('a table')
+    expect(result.task.status.state).toBe('TASK_STATE_INPUT_REQUIRED')
+  }
+})
+
 test('the walk-through with curl comes to its end', async () => {
   const { stdout } = await run('sh', ['examples/walkthrough.sh'], { env })
   for (const sign of [

@@ -64,6 +64,19 @@ export interface Delivery {
   settledAt: Date | null
 }
 
+export interface DeliveryFilter {
+  todoId?: string
+  state?: DeliveryState
+  pageSize: number
+  pageToken?: string
+}
+
+/** Newest first; an empty token ends them. */
+export interface DeliveryPage {
+  deliveries: Delivery[]
+  nextPageToken: string
+}
+
 export interface PushLimits {
   /** Tries of one delivery at most. */
   maxAttempts: number

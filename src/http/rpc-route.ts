@@ -12,13 +12,22 @@ export interface RpcRouteParts<C extends Call> extends ExchangeParts {
   open(req: Request, facts: CallFacts): Pick<RpcCall<C>, 'serve' | 'enter'>
 }
 
+/** Says by `Accept` that it reads event streams, and nothing else. */
+const wantsEventsOnly = ({ headers: { accept } }: Request): boolean =>
+  accept?.split(',').every((range) => /^\s*text\/event-stream\s*(;|$)/i.test(range)) ?? false
+
 /** A handler for every HTTP method of the endpoint's path; all but POST are answered 405. */
 export const rpcRoute = <C extends Call>(parts: RpcRouteParts<C>): RequestHandler => {
   const { rpc, body, open } = parts
   const answered = exchange(parts, {
     answer: async (req, facts) => {
       const text = await readText(req, body)
-      return rpc.answer({ text, requestId: facts.requestId, ...open(req, facts) })
+      return rpc.answer({
+        text,
+        requestId: facts.requestId,
+        eventsOnly: wantsEventsOnly(req),
+        ...open(req, facts),
+      })
     },
     refuse: (_req, error, requestId) => rpc.refuse(error, requestId),
   })

@@ -187,7 +187,7 @@ const a2aRestRoute = (parts: HttpParts, versions: readonly Version[]): express.R
     body: bodyOptions(parts, A2A_MEDIA_TYPES),
     versions,
     checkVersion: (req, query, version) =>
-      checkVersion(versions, req.get('A2A-Version'), query.get('A2A-Version')?.[0], version),
+      checkVersion(versions, req.get('A2A-Version'), query.get('A2A-Version'), version),
     enter,
   })
 }

@@ -8,6 +8,7 @@ import { Refusal } from '../domain/errors.ts'
 import type { Json, JsonObject } from '../domain/todo.ts'
 import type { AgentExtension, Queue, QueueCard } from '../service/contract.ts'
 import { declaredExtensions } from './extensions.ts'
+import { isObject, set } from './members.ts'
 import { type AgentInterface, interfacesOf, offersPush, offersStreaming } from './served.ts'
 
 type AgentSkill = {
@@ -62,14 +63,6 @@ const words = (value: Json | undefined): string[] | undefined => {
   const found = Array.isArray(value) ? value.filter((item) => word(item) !== undefined) : []
   return found.length > 0 ? (found as string[]) : undefined
 }
-
-type Loose<T> = { [K in keyof T]?: T[K] | undefined }
-
-const set = <T extends object>(members: Loose<T>): T =>
-  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as T
-
-const isObject = (value: Json | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Whole, whatever was left out, or stored before the operator API looked this closely. */
 const fromSkill = (skill: JsonObject, index: number): AgentSkill => {

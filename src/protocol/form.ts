@@ -3,6 +3,7 @@
  * for as JSON. The form helps; whether an answer fits is decided by the schema alone, when it comes.
  */
 import type { Json, JsonObject } from '../domain/todo.ts'
+import { isObject } from './members.ts'
 
 export interface Field {
   /** Of the property; null for the answer as a whole. */
@@ -21,9 +22,6 @@ const MAX_FIELDS = 30
 const MAX_CHOICES = 50
 /** A text that may be longer is given more room. */
 const SHORT_TEXT = 120
-
-const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const textOr = (value: unknown, other: string): string =>
   typeof value === 'string' ? value : other

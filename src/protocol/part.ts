@@ -5,14 +5,12 @@
  */
 import { z } from 'zod'
 import type { Json, JsonObject } from '../domain/todo.ts'
+import { isObject } from './members.ts'
 
 /** Any JSON value, `null` included. What reaches a schema was parsed from JSON. */
 const json = z.custom<Json>((value) => value !== undefined)
 
-export const jsonObject = z.custom<JsonObject>(
-  (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-  'must be an object',
-)
+export const jsonObject = z.custom<JsonObject>(isObject, 'must be an object')
 
 export const text = z.string()
 

@@ -26,6 +26,8 @@ export interface Version {
   table: MethodTable<QueueCall>
   wording: Wording
   rest: RestBinding
+  /** Its clients of JSON-RPC read a refused stream as an event, and no error in plain JSON. */
+  refusesByEvent: boolean
   /** What to tell a client whose method this version lacks and another one has. */
   explain(method: string): string | undefined
 }
@@ -41,6 +43,7 @@ export const createVersions = (options: V1Options): readonly Version[] => {
     '1.0': {
       table: v1,
       wording: a2aError,
+      refusesByEvent: false,
       rest: {
         table: v1,
         paths: compilePaths(V1_PATHS),
@@ -52,6 +55,7 @@ export const createVersions = (options: V1Options): readonly Version[] => {
       // The oldest clients say no version, which means 0.3.
       table: { ...v03, ...createV01Methods(v1, v03) },
       wording: v03Error,
+      refusesByEvent: true,
       rest: {
         table: createV03RestMethods(v1, v03),
         paths: compilePaths(V03_PATHS),
@@ -71,10 +75,11 @@ export const createVersions = (options: V1Options): readonly Version[] => {
 
 /**
  * `Major.Minor` of what a client asked for, or null for what is no version. `header` and `query`
- * are the raw values; the header wins, also where both are there and disagree.
+ * are the raw values; the header wins, also where both are there and disagree. A parameter that is
+ * there twice reads as a header that is: as no version.
  */
 export const askedVersion = (header: string | undefined, query: unknown): string | null => {
-  const asked = (header ?? (typeof query === 'string' ? query : '')).trim()
+  const asked = (header ?? [query].flat().join(', ')).trim()
   if (asked === '') return ASSUMED
   return /^(\d+\.\d+)(\.\d+)?$/.exec(asked)?.[1] ?? null
 }

@@ -4,6 +4,7 @@
  * where it could not be echoed faithfully, not at all.
  */
 import { type RpcError, WireRefusal } from '../protocol/errors.ts'
+import { isObject } from '../protocol/members.ts'
 
 export type RpcId = string | number | null
 
@@ -27,13 +28,13 @@ export const parseJson = (text: string): unknown => {
   }
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
+/** Every event of a stream repeats it. */
+const MAX_ID = 256
 
 /** An integer that lost digits on the way in would be echoed as another one. */
 const isEchoable = (id: unknown): id is RpcId =>
   id === null ||
-  typeof id === 'string' ||
+  (typeof id === 'string' && id.length <= MAX_ID) ||
   (typeof id === 'number' &&
     Number.isFinite(id) &&
     (!Number.isInteger(id) || Number.isSafeInteger(id)))
@@ -47,7 +48,9 @@ export const readEnvelope = (value: unknown): Envelope => {
   if (!isObject(value)) return refuse('a request must be an object')
   const { jsonrpc, id, method, params } = value
   if (id !== undefined && !isEchoable(id)) {
-    return refuse('id must be a string, null or a number that a double can hold')
+    return refuse(
+      `id must be a string of at most ${MAX_ID} characters, null or a number that a double can hold`,
+    )
   }
   if (jsonrpc !== '2.0') return refuse('jsonrpc must be "2.0"', id)
   if (typeof method !== 'string' || method === '') {

@@ -25,6 +25,8 @@ interface Served<C extends Call> {
   wording: Wording
   /** What to say of a method that the table lacks, where there is more to say. */
   explain?(method: string): string | undefined
+  /** A stream that is refused is one event with the error, for whoever takes nothing but events. */
+  refusesByEvent?: boolean
 }
 
 export interface RpcParts<C extends Call> {
@@ -46,6 +48,8 @@ export interface RpcParts<C extends Call> {
 export interface RpcCall<C extends Call> {
   text: string
   requestId: string
+  /** The client said that it takes nothing but an event stream. */
+  eventsOnly?: boolean
   /** Picks one of the tables; throws a `version` refusal. Asked once the envelope is known good. */
   serve: () => Served<C>
   /** Makes the row's context; may refuse. Asked once the method is known. */
@@ -58,6 +62,17 @@ const rowOf = <C extends Call>({ table, explain }: Served<C>, method: string): R
   const row = Object.hasOwn(table, method) ? table[method] : undefined
   if (!row) throw new WireRefusal('method', explain?.(method))
   return row
+}
+
+/** Without an id nobody is answered, so it is not run; what else is wrong with it is told first. */
+const checkAnswerable = ({ id }: RpcRequest): void => {
+  if (id !== undefined) return
+  const why = 'A request without an id would go unanswered and is not run'
+  throw new WireRefusal('envelope', why)
+}
+
+async function* once<T>(item: T): AsyncGenerator<T> {
+  yield item
 }
 
 const codeOf = (body: unknown): number => (body as { error?: { code: number } }).error?.code ?? 0
@@ -82,11 +97,16 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
     return { kind: 'json', ...rest, body: errorBody(id, body) }
   }
 
-  const dispatch = async (request: RpcRequest, call: RpcCall<C>, alone: boolean) => {
+  const dispatch = async (
+    request: RpcRequest,
+    call: RpcCall<C>,
+    alone: boolean,
+  ): Promise<Answer> => {
     const id = request.id ?? null
     let method = 'unknown'
     let wording = parts.wording
     let signal: AbortSignal | undefined
+    let byEvent = false
     const words = (error: unknown): Answer =>
       refused(sparingAborts(error, signal), id, call.requestId, { wording, method })
     const run = async (): Promise<Answer> => {
@@ -94,10 +114,12 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
       wording = served.wording
       const row = rowOf(served, request.method)
       method = request.method
+      byEvent = row.kind === 'stream' && !!served.refusesByEvent && !!call.eventsOnly
       const ctx = await call.enter()
       signal = ctx.signal
       row.right(ctx)
       const params = readParams(row, request.params)
+      if (!batches) checkAnswerable(request)
       if (row.kind === 'unary') {
         const result = await runUnary(libraries.get(served)!, request, params, ctx)
         return { kind: 'json', status: 200, body: resultBody(id, result) }
@@ -111,7 +133,10 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
     const answer = await run().catch(words)
     const code = answer.kind === 'json' ? codeOf(answer.body) : 0
     onCall?.({ method, code, seconds: (performance.now() - started) / 1000 })
-    return answer
+    // Under another status than 200 a client looks for JSON, whatever it asked for.
+    if (!byEvent || answer.kind !== 'json' || answer.status !== 200) return answer
+    const frame = { data: answer.body }
+    return { kind: 'stream', frames: once(frame), onError: () => frame }
   }
 
   const malformed = (error: unknown, id: RpcId, requestId: string): Answer => {
@@ -124,11 +149,7 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
     const envelope = readEnvelope(value)
     if ('refusal' in envelope) return malformed(envelope.refusal, envelope.id, call.requestId)
     const { request } = envelope
-    if (request.id !== undefined) return dispatch(request, call, alone)
-    if (!batches) {
-      const why = 'A request without an id would go unanswered and is not run'
-      return malformed(new WireRefusal('envelope', why), null, call.requestId)
-    }
+    if (request.id !== undefined || !batches) return dispatch(request, call, alone)
     await dispatch(request, call, false)
     return { kind: 'nothing' }
   }

@@ -4,7 +4,13 @@
  */
 import type { InterruptState, Phase, State } from '../domain/lifecycle.ts'
 import type { BusyPolicy, QueuePolicy, Timeouts } from '../domain/policy.ts'
-import type { Delivery, DeliveryState, NewPushConfig, PushConfig } from '../domain/push.ts'
+import type {
+  Delivery,
+  DeliveryFilter,
+  DeliveryPage,
+  NewPushConfig,
+  PushConfig,
+} from '../domain/push.ts'
 import type { AgentExtension, Queue, QueueCard } from '../domain/queue.ts'
 import type { Caller, Endpoint, EndpointVerb, Scope } from '../domain/scope.ts'
 import type {
@@ -89,11 +95,6 @@ interface PushPage {
   nextPageToken: string
 }
 
-interface DeliveryPage {
-  deliveries: Delivery[]
-  nextPageToken: string
-}
-
 export interface PushService {
   /**
    * Makes a config, or replaces the one with its id. A finished todo takes one, and never tells it.
@@ -122,10 +123,7 @@ export interface PushService {
     overlapSeconds?: number,
   ): Promise<{ secret: string; previousUntil: Date }>
   /** The delivery log, newest first, within what the caller may watch. */
-  deliveries(
-    filter: { todoId?: string; state?: DeliveryState; pageSize: number; pageToken?: string },
-    caller: Caller,
-  ): Promise<DeliveryPage>
+  deliveries(filter: DeliveryFilter, caller: Caller): Promise<DeliveryPage>
   /** Owes a dead delivery again. Refuses: not_found, wrong_state. */
   retry(id: string): Promise<Delivery>
 }

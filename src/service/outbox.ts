@@ -57,6 +57,9 @@ export interface OutboxParts {
 
 const PURGE_BATCH = 1000
 
+/** 0.3 has no event of its own for webhooks: they are told the task. */
+const isToldWhole = ({ dialect }: LeasedDelivery): boolean => dialect === '0.3'
+
 const place = (id: string, seq: number): string => `${id} ${seq}`
 
 export const createOutbox = (parts: OutboxParts): Outbox => {
@@ -71,7 +74,7 @@ export const createOutbox = (parts: OutboxParts): Outbox => {
   }
 
   const viewsOf = async (leased: readonly LeasedDelivery[]): Promise<Map<string, TodoView>> => {
-    const whole = leased.filter(({ dialect }) => dialect === '0.3')
+    const whole = leased.filter(isToldWhole)
     if (whole.length === 0) return new Map()
     const views = await readAsOf(
       database,
@@ -97,9 +100,11 @@ export const createOutbox = (parts: OutboxParts): Outbox => {
       for (const delivery of leased) {
         const at = place(delivery.todoId, delivery.seq)
         const event = events.get(at)
+        const view = views.get(at) ?? null
+        const isGone = view === null && isToldWhole(delivery)
         if (delivery.revoked) await settleDelivery(database, delivery, never(REVOKED), 0)
-        else if (!event) await settleDelivery(database, delivery, never(GONE), 0)
-        else owed.push({ ...delivery, event, view: views.get(at) ?? null })
+        else if (!event || isGone) await settleDelivery(database, delivery, never(GONE), 0)
+        else owed.push({ ...delivery, event, view })
       }
       return { owed, more: true }
     },
@@ -127,7 +132,7 @@ export const createOutbox = (parts: OutboxParts): Outbox => {
   }
 }
 
-const GONE = 'the event is not kept any more'
+const GONE = 'its event, or its task, is not kept any more'
 const REVOKED = 'the endpoint that made the config was revoked'
 
 /** Given up without a try. */

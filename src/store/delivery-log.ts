@@ -3,7 +3,13 @@
  * what was settled long ago is forgotten.
  */
 import { invalid, Refusal } from '../domain/errors.ts'
-import { DELIVERY_STATES, type Delivery, type DeliveryState } from '../domain/push.ts'
+import {
+  DELIVERY_STATES,
+  type Delivery,
+  type DeliveryFilter,
+  type DeliveryPage,
+  type DeliveryState,
+} from '../domain/push.ts'
 import type { Scope } from '../domain/scope.ts'
 import { type Database, type Session, type Statement, statement } from './database.ts'
 import { LINE_IDLE } from './lease.ts'
@@ -43,18 +49,6 @@ const toDelivery = (row: DeliveryRow): Delivery => ({
   nextAttemptAt: row.next_attempt_at,
   settledAt: row.settled_at,
 })
-
-export interface DeliveryFilter {
-  todoId?: string
-  state?: DeliveryState
-  pageSize: number
-  pageToken?: string
-}
-
-export interface DeliveryPage {
-  deliveries: Delivery[]
-  nextPageToken: string
-}
 
 const encodeCursor = ({ createdAt, id }: Delivery): string =>
   Buffer.from(`${createdAt.toISOString()} ${id}`).toString('base64url')

@@ -64,7 +64,7 @@ export const addingConfig = (todo: string, tells = 'false'): string => `
 
 const change = statement<{ id: string }>('push_change', WEBHOOKS_CHANGE)
 
-const put: Statement<PushConfigRow> = statement(
+const put: Statement<PushConfigRow & { owes: boolean }> = statement(
   'push_put',
   `${addingConfig(':id::uuid')}
   where (select count(*) from push_configs o where o.todo_id = :id::uuid) < :at_most::int
@@ -75,7 +75,12 @@ const put: Statement<PushConfigRow> = statement(
     previous_secret = null, previous_secret_until = null,
     -- What waits for another try is tried at once where it goes from now on.
     due_at = case when c.owed > 0 then now() end
-  returning ${COLUMNS}`,
+  returning ${COLUMNS}, c.owed > 0 as owes`,
+)
+const startAnew = statement<never>(
+  'push_start_anew',
+  `update deliveries set attempts = 0
+  where todo_id = :id::uuid and config_id = :config and state = 'pending' and attempts > 0`,
 )
 
 const lockTodo = async (session: Session, todoId: string, scope: Scope): Promise<void> => {
@@ -94,6 +99,8 @@ export const putPushConfig = async (
   await lockTodo(session, todoId, scope)
   const values = { id: todoId, at_most: PUSH_CONFIGS_AT_MOST, ...pushValues(config) }
   const [row] = await session.run(put, values)
+  // The tries that failed were those of the config before it.
+  if (row?.owes) await session.run(startAnew, { id: todoId, config: config.id })
   session.ring([{ topic: 'deliveries', count: 1 }])
   return row ? toConfig(row) : null
 }

@@ -109,6 +109,7 @@ export const createGuard = ({ allowHttp, allow, own }: GuardOptions): Guard => {
     const host = plainHost(url.hostname)
     if (isListed(host)) return null
     if (!ipaddr.isValid(host)) {
+      if (host.split('.').includes('')) return 'must have a name as its host'
       const local = LOCAL_NAME.test(host) || !host.includes('.')
       return local ? 'must not lead to a local name' : null
     }

@@ -154,7 +154,7 @@ test('a stream given up and resubscribed goes on with the task as it is and the 
   const ended: unknown[] = []
   for await (const event of sdk.resubscribeTask({ id })) ended.push(event)
   expect(ended).toEqual([await sdk.getTask({ id })])
-  await expect(sdk.resubscribeTask({ id: UNKNOWN_ID }).next()).rejects.toThrow()
+  await expect(sdk.resubscribeTask({ id: UNKNOWN_ID }).next()).rejects.toThrow('Task not found')
 })
 
 test('a task is canceled, and what is not there is told as the error it is', async () => {

@@ -242,3 +242,32 @@ test('a task that is refused at intake is told as ended, with its final event', 
   expect(words).toEqual(['task rejected', 'rejected final'])
   await side.call('tasks/cancel', { id })
 })
+
+test('who takes nothing but events is refused by one, and all others in plain JSON', async () => {
+  const ask = (method: string, params: unknown, accept: string, version = '0.3') =>
+    v03.stream(method, params, { headers: { Accept: accept, 'A2A-Version': version } })
+  const lost = { message: textMessage03('x', { taskId: UNKNOWN_ID }) }
+  for (const [method, params, code] of [
+    ['tasks/resubscribe', { id: UNKNOWN_ID }, -32001],
+    ['message/stream', lost, -32001],
+    ['message/stream', {}, -32602],
+    ['tasks/sendSubscribe', {}, -32602],
+  ] as const) {
+    const stream = await ask(method, params, 'text/event-stream')
+    expect(stream.status).toBe(200)
+    expect((await stream.rest()).map(({ json }) => [json.id, json.error.code])).toEqual([
+      ['s', code],
+    ])
+    for (const accept of ['*/*', 'text/event-stream, application/json', 'application/json']) {
+      expect((await ask(method, params, accept)).body.error.code).toBe(code)
+    }
+  }
+  const refused = await ask('SubscribeToTask', { id: UNKNOWN_ID }, 'text/event-stream', '1.0')
+  expect(refused.body.error.code).toBe(-32001)
+  expect((await ask('tasks/get', { id: UNKNOWN_ID }, 'text/event-stream')).body.error.code).toBe(
+    -32001,
+  )
+  expect((await ask('message/stream', lost, 'text/event-stream', '9.9')).body.error.code).toBe(
+    -32009,
+  )
+})

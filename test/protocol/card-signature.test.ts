@@ -1,4 +1,5 @@
 /** Signed cards as others check them: with jose by hand, and with the protocol's own SDK. */
+import { readFileSync } from 'node:fs'
 import {
   canonicalizeAgentCard,
   type AgentCard as SdkCard,
@@ -13,7 +14,11 @@ import type { JsonObject } from '../../src/domain/todo.ts'
 import { type AgentCard, agentCard, extendedCard } from '../../src/protocol/card.ts'
 import { createCardSigner } from '../../src/protocol/card-signature.ts'
 import { newJwk } from '../support/jwk.ts'
+import type { ProtoFacts, ProtoField } from '../support/proto.ts'
 import { queue } from './v1/build.ts'
+
+const FIXTURE = new URL('../fixtures/a2a-1.0.json', import.meta.url)
+const facts: ProtoFacts = JSON.parse(readFileSync(FIXTURE, 'utf8'))
 
 const WHERE = 'https://work.example'
 
@@ -147,6 +152,50 @@ test('the SDK makes the same payload of any card, so the two cannot disagree', (
       }
     }),
   )
+})
+
+const isDefault = (value: unknown): boolean =>
+  ['""', '0', 'false', '[]', '{}'].includes(JSON.stringify(value))
+
+/**
+ * A card as the specification has it signed (8.4.1): without `signatures`, and without members
+ * that hold their default, but for required ones and optional ones that were set.
+ */
+const asSigned = (value: unknown, type: string): unknown => {
+  const map = /^map<string, (\w+)>$/.exec(type)?.[1]
+  const fields = facts.messages[type]
+  if (!map && !fields) return value
+  const signed = ([name, member]: [string, unknown]): [string, unknown][] => {
+    const field: ProtoField | undefined = map ? { type: map, required: true } : fields?.[name]
+    if (!field) throw new Error(`${type} has no ${name}`)
+    const { required, optional, oneof, repeated } = field
+    if (isDefault(member) && !required && !optional && !oneof) return []
+    const items = repeated ? (member as unknown[]) : [member]
+    const shown = items.map((item) => asSigned(item, field.type))
+    return [[name, repeated ? shown : shown[0]]]
+  }
+  return Object.fromEntries(Object.entries(value as object).flatMap(signed))
+}
+
+test('what the specification wants to be signed is what is signed: defaults out, what was set in', async () => {
+  const switches = { streaming: false, pushNotifications: false, extendedAgentCard: true }
+  const full = queue({
+    capabilities: { ...switches, extensions },
+    skills: [{ id: 's', name: 'S', description: 'D', tags: ['t'], examples: [], inputModes: [] }],
+    provider: { organization: 'O', url: 'https://o.example' },
+    extended: { name: 'More' },
+  })
+  const open = agentCard(full, WHERE)
+  for (const one of [agentCard(queue({}), WHERE), open, extendedCard(full, open)]) {
+    const served: AgentCard = JSON.parse(JSON.stringify(await signer.sign(one, WHERE)))
+    const { signatures = [], ...rest } = served
+    const text = canonicalJson(asSigned(rest, 'AgentCard'))
+    const payload = Buffer.from(text).toString('base64url')
+    const keys = createLocalJWKSet(signer.jwks as Parameters<typeof createLocalJWKSet>[0])
+    for (const signature of signatures) await flattenedVerify({ ...signature, payload }, keys)
+    expect(signatures).toHaveLength(2)
+  }
+  expect(open.capabilities).toMatchObject(switches)
 })
 
 test('a card is signed once, and anew where it or its address changed', async () => {

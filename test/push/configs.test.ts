@@ -104,6 +104,26 @@ test('a config that leads elsewhere from now on takes what it was owed with it',
   expect(told?.headers['webhook-id']).toBe(broken.at('/b')[0]?.headers['webhook-id'])
 })
 
+test('a config that is replaced again and again does not use up the tries of what it owes', async () => {
+  let broken = true
+  const receiver = await startReceiver(() => (broken ? 500 : 204))
+  const { a2a, worker, create } = await peopleOf(app, 'replaced')
+  const task = await a2a.submit('x')
+  const config = { taskId: task.id, id: 'c', url: `${receiver.url}/r` }
+  await create(config)
+  await worker.claim()
+  // FAST gives up at the fourth.
+  for (let tries = 1; tries <= 6; tries += 1) {
+    await receiver.came('/r', tries)
+    await create(config)
+  }
+  broken = false
+  await until(async () => {
+    const log = await app.sql('select state from deliveries where todo_id = $1', [task.id])
+    return log.every(({ state }) => state === 'delivered')
+  })
+})
+
 test('the 101st config of a task is refused by name, one that is replaced is not, and a deleted one makes room', async () => {
   const { a2a, create } = await peopleOf(app, 'many')
   const task = await a2a.submit('x')

@@ -9,6 +9,7 @@ import { A2AClient } from 'a2a-sdk-0.3/client'
 import { expect, test } from 'vitest'
 import { rpc } from '../support/actors.ts'
 import { startReceiver } from '../support/receiver.ts'
+import { until } from '../support/until.ts'
 import { peopleOf, startPushApp } from './support.ts'
 
 const app = await startPushApp()
@@ -73,6 +74,40 @@ test('a config of 0.3 is told the whole task in the words of 0.3, as each event 
   expect(completed.status.state).toBe('completed')
   const news = await receiver.came('/new', 4)
   expect(news.every(({ json }) => json.kind === undefined)).toBe(true)
+})
+
+test('a task that is not kept any more is told to nobody, in place of nothing at all', async () => {
+  let release = (): void => {}
+  const held = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  const receiver = await startReceiver(async () => {
+    await held
+    return 200
+  })
+  const { client, worker } = await peopleOf(app, 'gone')
+  const { result: task } = await rpc(
+    `${app.url}/a2a/gone`,
+    'tasks/send',
+    {
+      id: 'mine',
+      message: { role: 'user', parts: [{ type: 'text', text: 'x' }] },
+      pushNotification: { url: `${receiver.url}/gone` },
+      metadata: { 'urn:switchboard:wait': { maxMs: 1 } },
+    },
+    { token: client.token },
+  )
+  expect(task.status.state).toBe('submitted')
+  const { id, held: claim } = await worker.claim()
+  await receiver.came('/gone', 1)
+  await worker.call('todos.complete', claim)
+  await app.sql('delete from todos where id = $1', [id])
+  release()
+  const last = async () =>
+    (await app.sql('select reason from deliveries where todo_id = $1 order by seq', [id]))[1]
+  await until(async () => (await last())?.reason)
+  expect(await last()).toEqual({ reason: 'its event, or its task, is not kept any more' })
+  expect(receiver.told.every(({ json }) => json.id === id)).toBe(true)
 })
 
 test('the SDK of 0.3 sets, gets, lists and deletes configs of a task', async () => {

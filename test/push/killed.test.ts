@@ -1,4 +1,4 @@
-// Case F082: a node that is killed while it tells a webhook, and one that is frozen over it.
+// Cases F082, F091: a node that is killed, frozen or stopped while it tells a webhook.
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient } from '../support/actors.ts'
@@ -9,7 +9,7 @@ import { startPushApp } from './support.ts'
 
 const ENV = { SWITCHBOARD_WEBHOOK_ALLOW_HTTP: 'true', SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: 'localhost' }
 
-test.each(['SIGKILL', 'SIGSTOP'] as const)(
+test.each(['SIGKILL', 'SIGSTOP', 'SIGTERM'] as const)(
   'what a node told when %s hit it is told by another, under the same id, and counts once',
   async (signal) => {
     // Only for its database, its queue and its tokens: the nodes are processes.
@@ -32,11 +32,13 @@ test.each(['SIGKILL', 'SIGSTOP'] as const)(
 
     const exited = once(first.child, 'exit')
     first.child.kill(signal)
-    if (signal === 'SIGKILL') await exited
+    if (signal !== 'SIGSTOP') {
+      expect(await exited).toEqual(signal === 'SIGTERM' ? [0, null] : [null, signal])
+    }
     silent = false
     const second = await serveProcessWith(ENV, app.databaseUrl)
-    // Not before the lease of the other one is over.
-    await app.sql('update push_configs set lease_expires_at = now()')
+    // Not before the lease of the other one is over; who stops in order leaves none.
+    await app.sql('update push_configs set lease_expires_at = now() where owner is not null')
     const [, again] = await receiver.came('/h', 2)
     expect(again?.headers['webhook-id']).toBe(begun?.headers['webhook-id'])
     expect(again?.text).toBe(begun?.text)

@@ -1,4 +1,4 @@
-// Cases F080s: couriers of several nodes, of dead and of frozen ones; and what a drain leaves.
+// Cases F083, F091: couriers of several nodes, of dead and of frozen ones; and what a drain leaves.
 import { randomUUID } from 'node:crypto'
 import { afterAll, expect, test } from 'vitest'
 import { openDatabase } from '../../src/store/database.ts'

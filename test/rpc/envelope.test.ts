@@ -8,7 +8,7 @@ const answeredTo = (value: unknown): unknown => {
 }
 
 describe('a request is refused', () => {
-  test.each([[{ x: 1 }], [[1]], [true], [2 ** 60], [Number.POSITIVE_INFINITY]])(
+  test.each([[{ x: 1 }], [[1]], [true], [2 ** 60], [Number.POSITIVE_INFINITY], ['x'.repeat(257)]])(
     'with the id null for the id %j',
     (id) => {
       expect(answeredTo(call({ id }))).toBeNull()
@@ -31,9 +31,12 @@ describe('a request is refused', () => {
   })
 })
 
-test.each([['7'], [7], [null], [-1.5], [0], ['']])('an id keeps its type: %j', (id) => {
-  expect(readEnvelope(call({ id }))).toEqual({ request: { jsonrpc: '2.0', method: 'M', id } })
-})
+test.each([['7'], [7], [null], [-1.5], [0], [''], ['x'.repeat(256)]])(
+  'an id keeps its type: %j',
+  (id) => {
+    expect(readEnvelope(call({ id }))).toEqual({ request: { jsonrpc: '2.0', method: 'M', id } })
+  },
+)
 
 test('without an id it is a notification, whatever else it holds', () => {
   const { id: _, ...rest } = call({ extra: 1, params: { a: 1 } })

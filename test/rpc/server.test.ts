@@ -211,6 +211,22 @@ describe('A2A', () => {
     }
     expect(ran).toEqual([])
   })
+
+  test('tells what else is wrong with a request without an id before that', async () => {
+    const { json } = create('a2a')
+    const nameless = (method: string, params?: unknown) => {
+      const { id: _, ...rest } = request(method, params)
+      return rest
+    }
+    for (const [body, expected] of [
+      [nameless('NoSuchThing'), -32601],
+      [nameless('echo', { text: 5 }), -32602],
+      [nameless('locked', { text: 'x' }), -32000],
+      [nameless('count', {}), -32600],
+    ]) {
+      expect(await json(body)).toMatchObject({ id: null, ...code(expected as number) })
+    }
+  })
 })
 
 describe('a batch', () => {

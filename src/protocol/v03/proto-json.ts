@@ -5,7 +5,7 @@
  * and referenced tasks, and strict readers refuse what it does not know: these are left out.
  */
 import type { JsonObject } from '../../domain/todo.ts'
-import { set } from '../v1/translate.ts'
+import { set } from '../members.ts'
 import type {
   Event03,
   fromMessage,

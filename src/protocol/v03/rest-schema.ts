@@ -4,6 +4,7 @@
  * the former and read by the same schemas; a fault is named by the field of the former.
  */
 import { z } from 'zod'
+import { isObject } from '../members.ts'
 import { snake } from '../spelling.ts'
 import { REQUESTS } from '../v1/schema.ts'
 import { PROTO_STATES } from './proto-json.ts'
@@ -11,9 +12,6 @@ import { PARAMS } from './schema.ts'
 import { STATES } from './translate.ts'
 
 type Members = Record<string, unknown>
-
-const isObject = (value: unknown): value is Members =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** A member in either spelling. */
 const member = (of: Members, name: string): unknown => {
@@ -61,13 +59,21 @@ const settled = changed((configuration) => ({
   blocking: configuration.blocking ?? false,
 }))
 
+/** The proto writes no empty list: an authentication without schemes has none. */
+const coreConfig = changed((config) => {
+  const authentication = changed((given) => ({ ...given, schemes: given.schemes ?? [] }))(
+    config.authentication,
+  )
+  return { ...config, ...(authentication !== undefined && { authentication }) }
+})
+
 /** Either dialect calls the inline push config otherwise. */
 const corePush = changed((configuration) => {
-  const pushNotificationConfig =
+  const given =
     member(configuration, 'pushNotificationConfig') ?? member(configuration, 'pushNotification')
   return {
     ...configuration,
-    ...(pushNotificationConfig !== undefined && { pushNotificationConfig }),
+    ...(given !== undefined && { pushNotificationConfig: coreConfig(given) }),
   }
 })
 
@@ -111,8 +117,8 @@ const coreSet = (params: unknown, context: z.RefinementCtx): unknown => {
   }
   const id = member(params, 'configId') || outers?.config || own?.config
   const { taskId } = params
-  if (!isObject(given)) return { taskId, pushNotificationConfig: given }
-  return { taskId, pushNotificationConfig: { ...given, id: given.id || id } }
+  const named = changed((config) => ({ ...config, id: config.id || id }))
+  return { taskId, pushNotificationConfig: coreConfig(named(given)) }
 }
 
 /* -------------------------------------------------------------------- list */

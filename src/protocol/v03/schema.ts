@@ -55,7 +55,9 @@ const file = members({
 
 const KINDS = ['text', 'file', 'data'] as const
 
-const kind = z.enum(KINDS, `must be one of ${KINDS.join(', ')}`).optional()
+const NO_KIND = `must be one of ${KINDS.join(', ')}`
+
+const kind = z.enum(KINDS, NO_KIND).optional()
 
 const partMembers = {
   text,
@@ -64,20 +66,28 @@ const partMembers = {
   metadata: struct,
 }
 
-/** A part whose kind is told by `discriminator`: 0.1 calls it otherwise, and nothing else. */
+/**
+ * A part whose kind is told by `discriminator`: 0.1 calls it `type`. Where a part of 0.3 has no
+ * `kind`, its `type` is most likely that of an older client, and may not be wrong either.
+ */
 export const partBy = (discriminator: 'kind' | 'type') =>
-  members<typeof partMembers>({ ...partMembers, ...{ [discriminator]: kind } })
+  members<typeof partMembers>({
+    ...partMembers,
+    ...{ type: z.unknown().optional(), [discriminator]: kind },
+  })
     .superRefine((given, context) => {
       const contents = setOf(given, KINDS)
-      const told = (given as { kind?: string; type?: string })[discriminator]
+      const { type, kind: told = type } = given as { kind?: string; type?: string }
       if (contents.length !== 1) {
         context.addIssue({
           code: 'custom',
           message: `must hold exactly one of ${KINDS.join(', ')}`,
         })
       } else if (told !== undefined && told !== contents[0]) {
-        const path = [told]
-        context.addIssue({ code: 'custom', path, message: `is required by its ${discriminator}` })
+        const isKind = KINDS.some((name) => name === told)
+        const path = [isKind ? told : 'type']
+        const message = isKind ? `is required by its ${discriminator}` : NO_KIND
+        context.addIssue({ code: 'custom', path, message })
       }
     })
     .transform(({ text, file, data, metadata }) => ({ text, file, data, metadata }))

@@ -3,9 +3,9 @@
  * 1.0 out; objects of 1.0 in, objects of 0.3 out. Ids, texts and times are left as they are. What
  * 0.3 has no place for goes into the metadata of its part, and comes back from there.
  */
-import type { Artifact, Json, JsonObject, Message, Part } from '../../domain/todo.ts'
+import type { Artifact, JsonObject, Message, Part } from '../../domain/todo.ts'
+import { isObject, set } from '../members.ts'
 import type { SendMessageRequest, TaskState } from '../v1/schema.ts'
-import { set } from '../v1/translate.ts'
 import type {
   PushConfig,
   SendMessageResponse,
@@ -108,9 +108,6 @@ export const toSendRequest = (params: MessageSendParams): SendMessageRequest => 
 }
 
 /* ---------------------------------------------------------------- from 1.0 */
-
-const isObject = (value: Json | undefined): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const fromPart = (part: Part) => {
   const { text, raw, url, data, filename, mediaType, metadata } = part

@@ -7,8 +7,8 @@ import type { Part } from '../../domain/todo.ts'
 import type { Queue } from '../../service/contract.ts'
 import { inputModesOf } from '../card.ts'
 import { offersPush, offersStreaming } from '../served.ts'
+import { INLINE_PUSH } from './push.ts'
 import type { SendMessageRequest } from './schema.ts'
-import { INLINE_PUSH } from './translate.ts'
 
 /** Refuses: unsupported, where the card switches streaming off. */
 export const acceptStream = (queue: Queue): void => {

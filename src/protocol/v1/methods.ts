@@ -12,16 +12,15 @@ import { type MethodTable, type QueueCall, type StreamItem, stream, unary } from
 import { withoutSecrets } from '../secrets.ts'
 import { readIdempotencyKey, readWait } from '../wishes.ts'
 import { acceptPush, acceptSend, acceptStream } from './accept.ts'
+import { fromPushConfig, toPushConfig } from './push.ts'
 import { REQUESTS, type SendMessageRequest } from './schema.ts'
 import {
   fromEvent,
   fromPage,
-  fromPushConfig,
   fromSent,
   fromTodo,
   hasEnded,
   toFilter,
-  toPushConfig,
   toSend,
   withReceipt,
 } from './translate.ts'

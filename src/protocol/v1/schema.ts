@@ -6,6 +6,7 @@
  */
 import { z } from 'zod'
 import type { JsonObject } from '../../domain/todo.ts'
+import { isObject } from '../members.ts'
 import { oneContent, partMembers } from '../part.ts'
 import { snake } from '../spelling.ts'
 
@@ -30,9 +31,6 @@ export type TaskState = Exclude<(typeof TASK_STATES)[number], 'TASK_STATE_UNSPEC
 export const ROLES = ['ROLE_UNSPECIFIED', 'ROLE_USER', 'ROLE_AGENT'] as const
 
 /* ----------------------------------------------------------- message shape */
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const ownMember = (object: Record<string, unknown>, name: string): unknown =>
   Object.hasOwn(object, name) ? object[name] : undefined

@@ -3,7 +3,7 @@
  * the fields of the proto and no others, in camelCase, required ones always, defaults never.
  */
 import { phaseOf, type State, shownAs } from '../../domain/lifecycle.ts'
-import type { Dialect, NewPushConfig, PushAuthentication, PushConfig } from '../../domain/push.ts'
+import type { Dialect } from '../../domain/push.ts'
 import type {
   Artifact,
   ArtifactChunk,
@@ -19,13 +19,10 @@ import type {
   TodoView,
 } from '../../domain/todo.ts'
 import type { Send } from '../../service/contract.ts'
+import { set } from '../members.ts'
 import { readBusy, readEffects, readTimeouts } from '../wishes.ts'
-import type {
-  ListTasksRequest,
-  PushConfigRequest,
-  SendMessageRequest,
-  TaskState,
-} from './schema.ts'
+import { INLINE_PUSH, toPushConfig } from './push.ts'
+import type { ListTasksRequest, SendMessageRequest, TaskState } from './schema.ts'
 import type { StreamResponse } from './wire.ts'
 
 /** A new state does not compile until it has a name here. */
@@ -53,34 +50,7 @@ const taskState = (state: State, retrying: boolean, joining = false): TaskState 
 
 /* -------------------------------------------------------------- to domain */
 
-type Loose<T> = { [K in keyof T]?: T[K] | undefined }
-
-/** Members that are set. What they are was decided by the schema that read them. */
-export const set = <T>(members: Loose<T>): T => {
-  const kept: Loose<T> = {}
-  for (const name in members) if (members[name] !== undefined) kept[name] = members[name]
-  return kept as T
-}
-
 const toMessage = (message: SendMessageRequest['message']): Message => set<Message>(message)
-
-/** Where a config stands that comes with a message. */
-export const INLINE_PUSH = 'configuration.taskPushNotificationConfig'
-
-/** `path` is where the config stands in the request; faults in it are named so. */
-export const toPushConfig = (
-  { id, url, token, authentication }: Omit<PushConfigRequest, 'taskId'>,
-  dialect: Dialect,
-  path?: string,
-): NewPushConfig =>
-  set<NewPushConfig>({
-    id,
-    url,
-    token,
-    authentication: authentication && set<PushAuthentication>(authentication),
-    dialect,
-    path,
-  })
 
 /** What SendMessage asks of a queue (its name). Ids that the client left out stay out. */
 export const toSend = (
@@ -281,16 +251,6 @@ export const fromEvent = (event: Event): StreamResponse | null => {
       return null
   }
 }
-
-/** TaskPushNotificationConfig, flat. The token is given back; credentials never are. */
-export const fromPushConfig = ({ todoId, id, url, token, scheme }: PushConfig) =>
-  set({
-    id,
-    taskId: todoId,
-    url,
-    token: token ?? undefined,
-    authentication: scheme === null ? undefined : { scheme },
-  })
 
 /** The body of a webhook: the StreamResponse that a stream would show, in no envelope (4.3.3). */
 export const fromOwed = ({ event }: { event: Event }) => ({

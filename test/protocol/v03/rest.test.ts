@@ -257,6 +257,27 @@ describe('a push config', () => {
     expect(TaskPushNotificationConfig.parse(body).pushNotificationConfig.id).toBeUndefined()
   })
 
+  test('may have an authentication that is empty, as the proto writes it', () => {
+    for (const authentication of [{}, { schemes: null }, { schemes: [] }, { credentials: '' }]) {
+      const sent = { ...config, token: '', authentication }
+      const body = {
+        taskId: 't-1',
+        parent: 'tasks/t-1',
+        config: { push_notification_config: sent },
+      }
+      expect(TaskPushNotificationConfig.parse(body).pushNotificationConfig).toMatchObject({
+        url: config.url,
+        authentication: { schemes: [] },
+      })
+      const message = { messageId: 'm', role: 'ROLE_USER', content: [{ text: 'x' }] }
+      const inline = { message, configuration: { push_notification: sent } }
+      expect(MessageSendParams.safeParse(inline).success).toBe(true)
+    }
+    const wanting = { ...config, authentication: { credentials: 'x' } }
+    const read = TaskPushNotificationConfig.safeParse({ taskId: 't-1', config: wanting })
+    expect(pathsOf(read)).toEqual(['pushNotificationConfig.authentication.schemes'])
+  })
+
   test.each([
     [{ name: 'tasks/t-2/pushNotificationConfigs/c', pushNotificationConfig: config }],
     [{ parent: 'tasks/t-2', config: { pushNotificationConfig: config } }],

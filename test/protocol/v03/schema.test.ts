@@ -49,6 +49,8 @@ describe('a send is refused', () => {
       part({ kind: 'data', text: 'x' }),
       'message.parts[0].data',
     ],
+    ['with a part of no type', part({ type: 'odd', text: 'x' }), 'message.parts[0].type'],
+    ['with a part of another type', part({ type: 'data', text: 'x' }), 'message.parts[0].data'],
     ['with data that is a list', part({ kind: 'data', data: [1] }), 'message.parts[0].data'],
     ['with data that is null', part({ kind: 'data', data: null }), 'message.parts[0]'],
     ['with a file of nothing', part({ kind: 'file', file: {} }), 'message.parts[0].file'],
@@ -87,7 +89,16 @@ describe('a send is refused', () => {
     expect(faults('MessageSendParams', { message })).toEqual([])
     expect(
       faults('MessageSendParams', {
-        message: { ...message, kind: 'message', taskId: '', unknown: 1 },
+        message: {
+          ...message,
+          parts: [
+            { type: 'text', text: '' },
+            { kind: 'text', type: 'odd', text: '' },
+          ],
+          kind: 'message',
+          taskId: '',
+          unknown: 1,
+        },
         configuration: {
           pushNotificationConfig: { ...config, authentication: { schemes: [] } },
           odd: true,

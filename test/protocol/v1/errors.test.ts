@@ -5,12 +5,15 @@ import {
   API_ERRORS,
   a2aError,
   apiError,
+  type Problem,
   type ProblemKind,
   problemOf,
   WIRE_REFUSALS,
   type WireKind,
   WireRefusal,
 } from '../../../src/protocol/errors.ts'
+import { restError } from '../../../src/protocol/rest-errors.ts'
+import { v03Error } from '../../../src/protocol/v03/errors.ts'
 
 const KINDS = [...Object.keys(REFUSALS), ...Object.keys(WIRE_REFUSALS)] as ProblemKind[]
 
@@ -124,6 +127,29 @@ describe('details', () => {
       ],
     })
     expect(api(fault).error.data).toEqual({ reason: 'invalid', violations: [violation] })
+  })
+
+  test('are objects that each say their type, of every kind and in every dialect', () => {
+    for (const kind of KINDS) {
+      const problem: Problem = {
+        kind,
+        violations: [{ field: 'f', description: 'd' }],
+        state: 'done',
+        error: 'e',
+        limit: 5,
+        refused: ['a', 'b'],
+        retryAfterSeconds: 2,
+        metadata: { k: 'v' },
+        requestId: 'r-1',
+      }
+      const { details } = (restError(problem).body as { error: { details?: object[] } }).error
+      const lists = [a2aError(problem).error.data, v03Error(problem).error.data, details ?? []]
+      for (const each of lists.flat()) {
+        expect(each).toMatchObject({
+          '@type': expect.stringMatching(/^type\.googleapis\.com\/google\.rpc\.[A-Z][A-Za-z]+$/),
+        })
+      }
+    }
   })
 
   test('hold only strings as metadata', () => {

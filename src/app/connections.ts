@@ -1,0 +1,48 @@
+/** The ways out of a node that its services share: to the database, and to the other nodes. */
+import type { Log } from '../base/log.ts'
+import type { Metrics } from '../base/metrics.ts'
+import { type Database, openDatabase } from '../store/database.ts'
+import { createWake, type Wake } from '../store/wake.ts'
+import { silentBus, type WakeBus } from '../store/wake-bus.ts'
+import { natsBus } from '../store/wake-nats.ts'
+import { postgresBus } from '../store/wake-postgres.ts'
+import type { SwitchboardOptions } from './options.ts'
+
+/** How wakes travel: over NATS where there is one, else over a connection that can LISTEN. */
+const busOf = (options: SwitchboardOptions, log: Log): WakeBus => {
+  const { config, databaseUrl, directUrl = null, pooled = false, answerMs } = options
+  const bounded = answerMs === undefined ? {} : { answerMs }
+  if (config.natsUrl !== null) return natsBus({ url: config.natsUrl, ...bounded })
+  if (!pooled || directUrl !== null) {
+    return postgresBus({ connectionString: directUrl ?? databaseUrl, ...bounded })
+  }
+  log.warn(
+    'a pooler stands before the database, and nothing is heard through it: other nodes are found out about by polling. Set DATABASE_DIRECT_URL or SWITCHBOARD_NATS_URL',
+  )
+  return silentBus
+}
+
+/** Opens nothing yet: the database connects when it is asked, the wake when it is started. */
+export const createConnections = (
+  options: SwitchboardOptions,
+  { log, metrics }: { log: Log; metrics: Metrics },
+): { database: Database; wake: Wake } => {
+  const { databaseUrl: connectionString, poolSize, acquireMs, statementMs, lockMs } = options
+  const { keepAliveMs, pooled } = options
+  const database = openDatabase({
+    connectionString,
+    ...(poolSize !== undefined && { poolSize }),
+    ...(acquireMs !== undefined && { acquireMs }),
+    ...(statementMs !== undefined && { statementMs }),
+    ...(lockMs !== undefined && { lockMs }),
+    ...(pooled !== undefined && { pooled }),
+  })
+  const wake = createWake({
+    bus: busOf(options, log),
+    log,
+    onReconnect: () => metrics.listenerReconnects.inc(),
+    ...(keepAliveMs !== undefined && { keepAliveMs }),
+  })
+  database.onRing(wake.ring)
+  return { database, wake }
+}

@@ -1,0 +1,32 @@
+/** A2A 1.0 words for webhooks: their configs, both directions (spec 4.3). Pure. */
+import type { Dialect, NewPushConfig, PushAuthentication, PushConfig } from '../../domain/push.ts'
+import { set } from '../members.ts'
+import type { PushConfigRequest } from './schema.ts'
+
+/** Where a config stands that comes with a message. */
+export const INLINE_PUSH = 'configuration.taskPushNotificationConfig'
+
+/** `path` is where the config stands in the request; faults in it are named so. */
+export const toPushConfig = (
+  { id, url, token, authentication }: Omit<PushConfigRequest, 'taskId'>,
+  dialect: Dialect,
+  path?: string,
+): NewPushConfig =>
+  set<NewPushConfig>({
+    id,
+    url,
+    token,
+    authentication: authentication && set<PushAuthentication>(authentication),
+    dialect,
+    path,
+  })
+
+/** TaskPushNotificationConfig, flat. The token is given back; credentials never are. */
+export const fromPushConfig = ({ todoId, id, url, token, scheme }: PushConfig) =>
+  set({
+    id,
+    taskId: todoId,
+    url,
+    token: token ?? undefined,
+    authentication: scheme === null ? undefined : { scheme },
+  })
