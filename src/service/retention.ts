@@ -7,7 +7,7 @@ import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
 import { sleep } from '../base/time.ts'
 import type { Database } from '../store/database.ts'
-import { clearRemains, forgetTodos, type Place } from '../store/retention.ts'
+import { clearRemains, forgetTodos, hasRemains, type Place } from '../store/retention.ts'
 import type { Directory } from './directory.ts'
 
 export interface RetentionParts {
@@ -65,7 +65,7 @@ export const createRetention = (parts: RetentionParts): Retention => {
       while (more && performance.now() < until) {
         // In turns: a queue with a million to delete does not stand before the others.
         for (const [queue, from] of [...open]) deleted += await forget(queue, from)
-        const left = await timed(() => clearRemains(database))
+        const left = (await hasRemains(database)) && (await timed(() => clearRemains(database)))
         more = left || open.size > 0
       }
       count += deleted

@@ -113,6 +113,15 @@ const clearStatement = statement<{ found: boolean }>(
   select exists (select from one) as found`,
 )
 
+const remainsStatement = statement<{ there: boolean }>(
+  'remains_there',
+  'select exists (select from remains) as there',
+)
+
+/** Hardly ever anything: asked first, so that the tables of all todos are let be. */
+export const hasRemains = async (session: Session): Promise<boolean> =>
+  (await session.run(remainsStatement, {}))[0]?.there ?? false
+
 /** Deletes the next rows of what is left of a large todo; false where nothing is left. */
 export const clearRemains = async (session: Session): Promise<boolean> =>
   (await session.run(clearStatement, {}))[0]?.found ?? false

@@ -202,6 +202,19 @@ describe('which server and which token', () => {
     expect(code).toBe(0)
   })
 
+  test('the list of queues says how long each keeps what has ended', async () => {
+    const queue = (name: string, retentionDays?: number) => ({
+      name,
+      card: { name, description: 'x', version: '1' },
+      policy: { maxAttempts: 5, contexts: 'serial', ...(retentionDays && { retentionDays }) },
+    })
+    server = await startFakeServer(() => ({ result: { queues: [queue('a', 30), queue('b')] } }))
+    const env = { SWITCHBOARD_DATA_DIR: withDevFile(server.url) }
+    const { stdout } = await runCli(['queue', 'list'], { env })
+    expect(stdout).toMatch(/^a +serial +5 +30 d +x$/m)
+    expect(stdout).toMatch(/^b +serial +5 +for ever +x$/m)
+  })
+
   test('the token that dev left is not given to another server', async () => {
     server = await startFakeServer(() => ({ result: { queues: [] } }))
     const env = { SWITCHBOARD_DATA_DIR: withDevFile('http://127.0.0.1:4100') }
