@@ -1,0 +1,60 @@
+/**
+ * The board with very many readers: 1,000 and 5,000 subscribers at 20 events a second, in two
+ * processes, and what each costs the server in memory. How late an event is, from its commit on
+ * another node, is told by one subscriber in ten; all of them are served alike.
+ */
+import type { Child } from '../child.ts'
+import { type Lab, withCpu } from '../lab.ts'
+import type { Started } from '../process/server.ts'
+import type { Memory } from '../process/usage.ts'
+import type { Case, Sample, Setup, Variant } from '../runner.ts'
+
+const COUNTS = [1000, 5000]
+const PER_SECOND = 20
+const LOOKING_EVERY = 10
+const READER_PROCESSES = 2
+
+const worst = (samples: readonly Sample[]): Sample => ({
+  p50Ms: Math.max(...samples.map((sample) => sample.p50Ms!)),
+  p99Ms: Math.max(...samples.map((sample) => sample.p99Ms!)),
+  deliveredPct: Math.min(...samples.map((sample) => sample.deliveredPct!)),
+})
+
+const open = async (lab: Lab): Promise<Setup> => {
+  const databaseUrl = await lab.database()
+  const server = await lab.start('server')
+  const { url, adminToken: token } = await server.call<Started>('start', { databaseUrl })
+  const writer = await lab.start('store')
+  const readers: Child[] = []
+  while (readers.length < READER_PROCESSES) readers.push(await lab.start('readers'))
+  const each = <T>(name: string, params: object = {}): Promise<T[]> =>
+    Promise.all(readers.map((process) => process.call<T>(name, params)))
+
+  const measured = async (seconds: number): Promise<Sample> => {
+    const pace = { url: databaseUrl, perSecond: PER_SECOND, seconds }
+    const commits = await writer.call<object[]>('write', pace)
+    return worst(await each<Sample>('latencies', { commits }))
+  }
+  const variant = (count: number): Variant => ({
+    name: `${count} at ${PER_SECOND}/s`,
+    run: async (seconds) => {
+      const before = await server.call<Memory>('memory')
+      const share = { count: count / READER_PROCESSES, every: LOOKING_EVERY }
+      await each('open', { url, token, ...share })
+      try {
+        const sample = await withCpu(server, () => measured(seconds))
+        const after = await server.call<Memory>('memory')
+        return { ...sample, rssKbEach: (1000 * (after.rssMb - before.rssMb)) / count }
+      } finally {
+        await each('close')
+      }
+    },
+  })
+  const [few, many] = COUNTS.map(variant)
+  return {
+    variants: [few!, many!],
+    ratios: [{ of: many!.name, to: few!.name, metric: 'p99Ms' }],
+  }
+}
+
+export const fanout: Case = { name: 'fanout', title: 'fanout: thousands of subscribers', open }
