@@ -63,9 +63,10 @@ const sendsTo = (lab: Lab, databaseUrl: string, nodes: Node[], loads: Child[]): 
   },
 })
 
-const wakes = (name: string, sender: Node, taker: Node): Variant => ({
+const wakes = (lab: Lab, url: string, name: string, sender: Node, taker: Node): Variant => ({
   name: `wake, ${name}`,
   run: async (seconds) => {
+    await lab.sql(url, empty)
     const times: number[] = []
     const rounds = Math.max(5, Math.ceil(seconds * WAKES_A_SECOND))
     while (times.length < rounds) {
@@ -87,14 +88,15 @@ const open = async (lab: Lab): Promise<Setup> => {
   const variants = [
     sendsTo(lab, oneUrl, one, loads),
     sendsTo(lab, manyUrl, many, loads),
-    wakes('one node', one[0]!, one[0]!),
-    wakes('NOTIFY', many[0]!, many[1]!),
+    wakes(lab, oneUrl, 'one node', one[0]!, one[0]!),
+    wakes(lab, manyUrl, 'NOTIFY', many[0]!, many[1]!),
   ]
   const across = [variants[3]!.name]
   if (hasNats()) {
     const natsUrl = await startNats(lab)
-    const [sender, taker] = await startNodes(lab, await lab.database(), 2, natsUrl)
-    variants.push(wakes('NATS', sender!, taker!))
+    const url = await lab.database()
+    const [sender, taker] = await startNodes(lab, url, 2, natsUrl)
+    variants.push(wakes(lab, url, 'NATS', sender!, taker!))
     across.push('wake, NATS')
   }
   return {
