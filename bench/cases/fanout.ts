@@ -20,13 +20,13 @@ const worst = (samples: readonly Sample[]): Sample => ({
   deliveredPct: Math.min(...samples.map((sample) => sample.deliveredPct!)),
 })
 
-const open = async (lab: Lab): Promise<Setup> => {
+/** A server that only ever has so many: what it took from the system for more would hide the rest. */
+const variantOf = async (lab: Lab, readers: readonly Child[], count: number): Promise<Variant> => {
   const databaseUrl = await lab.database()
   const server = await lab.start('server')
   const { url, adminToken: token } = await server.call<Started>('start', { databaseUrl })
   const writer = await lab.start('store')
-  const readers: Child[] = []
-  while (readers.length < READER_PROCESSES) readers.push(await lab.start('readers'))
+  const before = await server.call<Memory>('memory')
   const each = <T>(name: string, params: object = {}): Promise<T[]> =>
     Promise.all(readers.map((process) => process.call<T>(name, params)))
 
@@ -35,11 +35,10 @@ const open = async (lab: Lab): Promise<Setup> => {
     const commits = await writer.call<object[]>('write', pace)
     return worst(await each<Sample>('latencies', { commits }))
   }
-  const variant = (count: number): Variant => ({
+  return {
     name: `${count} at ${PER_SECOND}/s`,
     run: async (seconds) => {
-      const before = await server.call<Memory>('memory')
-      const share = { count: count / READER_PROCESSES, every: LOOKING_EVERY }
+      const share = { count: count / readers.length, every: LOOKING_EVERY }
       await each('open', { url, token, ...share })
       try {
         const sample = await withCpu(server, () => measured(seconds))
@@ -49,12 +48,16 @@ const open = async (lab: Lab): Promise<Setup> => {
         await each('close')
       }
     },
-  })
-  const [few, many] = COUNTS.map(variant)
-  return {
-    variants: [few!, many!],
-    ratios: [{ of: many!.name, to: few!.name, metric: 'p99Ms' }],
   }
+}
+
+const open = async (lab: Lab): Promise<Setup> => {
+  const readers: Child[] = []
+  while (readers.length < READER_PROCESSES) readers.push(await lab.start('readers'))
+  const variants: Variant[] = []
+  for (const count of COUNTS) variants.push(await variantOf(lab, readers, count))
+  const [few, many] = variants
+  return { variants, ratios: [{ of: many!.name, to: few!.name, metric: 'p99Ms' }] }
 }
 
 export const fanout: Case = { name: 'fanout', title: 'fanout: thousands of subscribers', open }
