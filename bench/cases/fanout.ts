@@ -43,7 +43,8 @@ const variantOf = async (lab: Lab, readers: readonly Child[], count: number): Pr
       try {
         const sample = await withCpu(server, () => measured(seconds))
         const after = await server.call<Memory>('memory')
-        return { ...sample, rssKbEach: (1000 * (after.rssMb - before.rssMb)) / count }
+        const kbEach = (of: keyof Memory): number => (1000 * (after[of] - before[of])) / count
+        return { ...sample, rssKbEach: kbEach('rssMb'), heapKbEach: kbEach('heapMb') }
       } finally {
         await each('close')
       }
