@@ -9,7 +9,9 @@ import path from 'node:path'
 import pg from 'pg'
 import { migrate } from '../src/store/migrate.ts'
 import { type Child, startChild } from './child.ts'
+import type { Cpu } from './process/usage.ts'
 import type { Sample } from './runner.ts'
+import { type Serve, startServe } from './serve.ts'
 
 export interface Lab {
   /** Makes a migrated database of its own; returns its URL. */
@@ -18,9 +20,17 @@ export interface Lab {
   emptyDatabase(): Promise<string>
   /** A process running bench/process/<name>. `root` is the checkout it is taken from. */
   start(name: string, root?: string): Promise<Child>
+  /** `switchboard serve`, ready. */
+  serve(databaseUrl: string, adminToken: string): Promise<Serve>
   sql(url: string, text: string, values?: unknown[]): Promise<void>
+  /** As `sql`, with its first row. */
+  row<Row>(url: string, text: string): Promise<Row>
+  /** Holds a snapshot of a database open, as a backup does, until it is released. */
+  hold(url: string): Promise<() => Promise<void>>
   /** Another checkout, to be measured beside this one. */
   against: string | null
+  /** What else is to be undone when the lab closes. */
+  undo(step: () => Promise<unknown>): void
   /** Ends every process and drops every database. Safe to call twice. */
   close(): Promise<void>
 }
@@ -79,17 +89,33 @@ export const openLab = ({ serverUrl, against, profile }: LabOptions): Lab => {
   return {
     emptyDatabase,
     against,
+    undo: (step) => void undo.push(step),
     sql: (url, text, values) =>
       withClient(url, async (client) => {
         await client.query(text, values)
       }),
+    serve: async (databaseUrl, adminToken) => {
+      const serve = await startServe(await compiled(ROOT), databaseUrl, adminToken)
+      undo.push(serve.end)
+      return serve
+    },
+    row: <Row>(url: string, text: string) =>
+      withClient(url, async (client) => (await client.query(text)).rows[0] as Row),
+    hold: async (url) => {
+      const client = new pg.Client({ connectionString: url })
+      client.on('error', () => {})
+      await client.connect()
+      await client.query('begin isolation level repeatable read')
+      await client.query('select from todos limit 1')
+      return () => client.end()
+    },
     database: async () => {
       const url = await emptyDatabase()
       await migrate(url)
       return url
     },
     start: async (name, root = ROOT) => {
-      const flags = ['--enable-source-maps']
+      const flags = ['--enable-source-maps', '--expose-gc']
       if (profile && name === 'server') flags.push('--cpu-prof', `--cpu-prof-dir=${RESULTS}`)
       const child = startChild(path.join(await compiled(root), `bench/process/${name}.js`), flags)
       undo.push(child.end)
@@ -99,11 +125,6 @@ export const openLab = ({ serverUrl, against, profile }: LabOptions): Lab => {
       for (let step = undo.pop(); step; step = undo.pop()) await step()
     },
   }
-}
-
-interface Cpu {
-  cpuMs: number
-  atMs: number
 }
 
 /**

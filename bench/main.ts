@@ -11,16 +11,39 @@ import { parseArgs } from 'node:util'
 import { a2aJs } from './cases/a2a-js.ts'
 import { board } from './cases/board.ts'
 import { claim } from './cases/claim.ts'
+import { dead } from './cases/dead.ts'
+import { fanout } from './cases/fanout.ts'
 import { history } from './cases/history.ts'
 import { latency } from './cases/latency.ts'
+import { memory } from './cases/memory.ts'
+import { nodes } from './cases/nodes.ts'
+import { partitions } from './cases/partitions.ts'
 import { queues } from './cases/queues.ts'
 import { send } from './cases/send.ts'
 import { settle } from './cases/settle.ts'
+import { size } from './cases/size.ts'
+import { start } from './cases/start.ts'
 import { type Lab, openLab, RESULTS } from './lab.ts'
 import { type Postgres, startPostgres } from './postgres.ts'
 import { type Outcome, report, runCase } from './runner.ts'
 
-const CASES = [send, claim, settle, board, queues, latency, history, a2aJs]
+const CASES = [
+  send,
+  claim,
+  settle,
+  board,
+  queues,
+  latency,
+  a2aJs,
+  history,
+  dead,
+  memory,
+  start,
+  fanout,
+  nodes,
+  size,
+  partitions,
+]
 const PACE = { rounds: 3, seconds: 2.5, warmSeconds: 1 }
 const QUICK = { rounds: 3, seconds: 0.2, warmSeconds: 0 }
 

@@ -24,7 +24,7 @@ const boardOf = async (lab: Lab, label: string, root: string): Promise<Variant[]
       const sample = await withCpu(server, async () => {
         const pace = { url: databaseUrl, perSecond, seconds }
         const commits = await writer.call<object[]>('write', pace)
-        return readers.call<Sample>('latencies', { commits, count })
+        return readers.call<Sample>('latencies', { commits })
       })
       await readers.call('close')
       return sample

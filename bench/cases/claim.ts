@@ -21,22 +21,29 @@ const SPARE = 200
 export const makeEndpoint = `insert into endpoints (id, name, token_sha256, queues, verbs)
   values ('${ENDPOINT}', 'bench', sha256('bench'), '{${QUEUE}}', '{work}')`
 
-export const stock = async (lab: Lab, url: string, count: number): Promise<void> => {
-  await lab.sql(url, empty)
+/** Todos to claim, beside whatever there is; their conversations are called `stock …`. */
+export const addStock = async (lab: Lab, url: string, count: number): Promise<void> => {
   await lab.sql(
     url,
     `with made as (
       insert into todos (id, queue, context_id, max_attempts, due_at)
-      select gen_random_uuid(), '${QUEUE}', 'c' || i, 5, now() from generate_series(1, ${count}) i
-      returning id),
+      select gen_random_uuid(), '${QUEUE}', 'stock ' || i, 5, now()
+      from generate_series(1, ${count}) i
+      returning id, context_id),
     said as (
       insert into messages (todo_id, seq, message_id, role, message)
       select id, 1, 'm', 'user', $1::json from made)
     insert into events (todo_id, seq, queue, context_id, verb, to_state, attempt, fence, at)
-    select id, 1, '${QUEUE}', 'c', 'send', 'pending', 0, 0, now() from made`,
+    select id, 1, '${QUEUE}', context_id, 'send', 'pending', 0, 0, now() from made`,
     [JSON.stringify(newMessage())],
   )
   await lab.sql(url, 'vacuum analyze todos, messages, events, attempts')
+}
+
+/** The same, and nothing else. */
+export const stock = async (lab: Lab, url: string, count: number): Promise<void> => {
+  await lab.sql(url, empty)
+  await addStock(lab, url, count)
 }
 
 const byPgbench = async (lab: Lab, url: string): Promise<Variant> => {

@@ -6,8 +6,9 @@
  */
 import http from 'node:http'
 import { answerParent } from '../child.ts'
+import { rate, repeat, repeatWhile } from '../repeat.ts'
 import { newMessage } from '../statements.ts'
-import { percentile } from '../stats.ts'
+import { askForChunks } from './chunks.ts'
 
 export interface Load {
   /** Of the agent: where JSON-RPC is posted to. */
@@ -15,6 +16,8 @@ export interface Load {
   token: string | null
   connections: number
   seconds: number
+  /** So many calls in all, however long that takes. */
+  count?: number
 }
 
 interface Call {
@@ -24,9 +27,11 @@ interface Call {
   wanted: string
   /** Over at the first event rather than at the end. */
   first?: boolean
+  /** Told each answer, whole. */
+  heard?: (text: string) => void
 }
 
-const repeat = async ({ url, token, connections, seconds }: Load, call: Call) => {
+const run = async ({ url, token, connections, seconds, count }: Load, call: Call) => {
   const agent = new http.Agent({ keepAlive: true, maxSockets: connections })
   const { hostname, port, pathname } = new URL(url)
 
@@ -50,38 +55,28 @@ const repeat = async ({ url, token, connections, seconds }: Load, call: Call) =>
           response.destroy()
           text.includes(call.wanted) ? resolve() : reject(new Error(text))
         })
-        response.on('end', () => (text.includes(call.wanted) ? resolve() : reject(new Error(text))))
+        response.on('end', () => {
+          call.heard?.(text)
+          text.includes(call.wanted) ? resolve() : reject(new Error(text))
+        })
       })
       request.on('error', reject)
       request.end(body)
     })
 
-  const times: number[] = []
-  const started = performance.now()
-  const until = started + seconds * 1000
-  const loop = async (): Promise<void> => {
-    for (let before = performance.now(); before < until; ) {
-      await post()
-      const now = performance.now()
-      times.push(now - before)
-      before = now
-    }
-  }
+  let left = count ?? 0
   try {
-    await Promise.all(Array.from({ length: connections }, loop))
+    return await (count === undefined
+      ? repeat(connections, seconds, post)
+      : repeatWhile(connections, () => left-- > 0, post))
   } finally {
     agent.destroy()
-  }
-  return {
-    perSecond: (1000 * times.length) / (performance.now() - started),
-    p50Ms: percentile(times, 0.5),
-    p99Ms: percentile(times, 0.99),
   }
 }
 
 /** `blocking`: whether the answer waits until the task is settled. */
 const send = (load: Load & { blocking: boolean }) =>
-  repeat(load, {
+  run(load, {
     method: 'SendMessage',
     params: () => ({
       message: newMessage(),
@@ -92,15 +87,34 @@ const send = (load: Load & { blocking: boolean }) =>
 
 /** Of one task, made before. */
 const get = (load: Load & { id: string }) =>
-  repeat(load, { method: 'GetTask', params: () => ({ id: load.id }), wanted: load.id })
+  run(load, { method: 'GetTask', params: () => ({ id: load.id }), wanted: load.id })
 
 const firstEvent = (load: Load) =>
-  repeat(load, {
+  run(load, {
     method: 'SendStreamingMessage',
     params: () => ({ message: newMessage() }),
     wanted: 'TASK_STATE_SUBMITTED',
     first: true,
   })
+
+const EVENT = /^data:/gm
+
+/** Events of streams whose tasks say `chunks` chunks of an artifact each, read to their ends. */
+const stream = async (load: Load & { chunks: number }) => {
+  let events = 0
+  const started = performance.now()
+  await run(load, {
+    method: 'SendStreamingMessage',
+    params: () => ({ message: askForChunks(load.chunks) }),
+    wanted: 'TASK_STATE_COMPLETED',
+    heard: (text) => {
+      const heard = text.match(EVENT)?.length ?? 0
+      if (heard < load.chunks) throw new Error(`${heard} events of ${load.chunks} chunks`)
+      events += heard
+    },
+  })
+  return { perSecond: rate(events, started), events }
+}
 
 /** The id of a new task that has completed. */
 const make = async ({ url, token }: Load): Promise<string> => {
@@ -121,4 +135,4 @@ const make = async ({ url, token }: Load): Promise<string> => {
   return ((await response.json()) as { result: { task: { id: string } } }).result.task.id
 }
 
-answerParent({ send, get, firstEvent, make })
+answerParent({ send, get, firstEvent, stream, make })

@@ -21,6 +21,8 @@ import express from 'express'
 import { Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
 import { answerParent } from '../child.ts'
+import { CHUNK, chunksAskedFor } from './chunks.ts'
+import { cpu, memory } from './usage.ts'
 
 const POOL = 16
 
@@ -57,6 +59,28 @@ const said = (taskId: string, contextId: string): Message => ({
   referenceTaskIds: [],
 })
 
+const chunk = (task: { taskId: string; contextId: string }, index: number, count: number) => ({
+  ...task,
+  artifact: {
+    artifactId: 'text',
+    name: '',
+    description: '',
+    parts: [
+      {
+        content: { $case: 'text' as const, value: CHUNK },
+        metadata: undefined,
+        filename: '',
+        mediaType: '',
+      },
+    ],
+    metadata: undefined,
+    extensions: [],
+  },
+  append: index > 0,
+  lastChunk: index === count - 1,
+  metadata: undefined,
+})
+
 /** The steps of a task of ours: submitted, claimed, done. */
 const executor: AgentExecutor = {
   execute: async ({ taskId, contextId, userMessage }, bus) => {
@@ -74,13 +98,16 @@ const executor: AgentExecutor = {
       metadata: undefined,
     }
     bus.publish(AgentEvent.task(task))
-    for (const [state, message] of [
-      [TaskState.TASK_STATE_WORKING],
-      [TaskState.TASK_STATE_COMPLETED, said(taskId, contextId)],
-    ] as const) {
+    const tell = (state: TaskState, message?: Message): void => {
       const update = { taskId, contextId, status: status(state, message), metadata: undefined }
       bus.publish(AgentEvent.statusUpdate(update))
     }
+    tell(TaskState.TASK_STATE_WORKING)
+    const count = chunksAskedFor(JSON.stringify(userMessage))
+    for (let sent = 0; sent < count; sent += 1) {
+      bus.publish(AgentEvent.artifactUpdate(chunk({ taskId, contextId }, sent, count)))
+    }
+    tell(TaskState.TASK_STATE_COMPLETED, said(taskId, contextId))
     bus.finished()
   },
   cancelTask: async () => {},
@@ -118,17 +145,7 @@ const start = async ({ databaseUrl }: { databaseUrl: string | null }) => {
   return { url }
 }
 
-const cpu = () => {
-  const { user, system } = process.cpuUsage()
-  return { cpuMs: (user + system) / 1000, atMs: performance.now() }
-}
-
-const rss = () => {
-  globalThis.gc?.()
-  return { rssMb: process.memoryUsage().rss / 1e6, heapMb: process.memoryUsage().heapUsed / 1e6 }
-}
-
-answerParent({ start, cpu, rss }, async () => {
+answerParent({ start, cpu, memory }, async () => {
   server?.closeAllConnections()
   server?.close()
   await pool?.end()

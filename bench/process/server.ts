@@ -1,14 +1,15 @@
 /**
  * The server under test, in a process of its own, as `createSwitchboard` makes it. Asked for its
- * CPU time by the case that measures it.
+ * CPU time and memory by the cases that measure them.
  */
-import { createSwitchboard } from '../../src/app.ts'
-import { createLog } from '../../src/base/log.ts'
+import type { Switchboard } from '../../src/app.ts'
 import type { Caller, EndpointVerb } from '../../src/domain/scope.ts'
-import type { Services } from '../../src/protocol/method.ts'
+import type { ClaimedTodo } from '../../src/service/contract.ts'
 import { answerParent } from '../child.ts'
 import { newMessage, QUEUE } from '../statements.ts'
 import { percentile } from '../stats.ts'
+import { ADMIN_TOKEN, callerOf, makeApp, vend } from './app.ts'
+import { cpu, memory } from './usage.ts'
 
 export interface Started {
   url: string
@@ -19,80 +20,67 @@ export interface Started {
   agentToken: string
 }
 
-let stop = async (): Promise<void> => {}
+let app: Switchboard | null = null
+const callers = new Map<EndpointVerb, Promise<Caller>>()
 
-const start = async ({ databaseUrl }: { databaseUrl: string }): Promise<Started> => {
-  const adminToken = 'admin-token-of-the-benchmark'
-  const app = createSwitchboard({
-    databaseUrl,
-    log: createLog('silent'),
-    config: {
-      databaseUrl,
-      directUrl: null,
-      natsUrl: null,
-      dataDir: '/nonexistent',
-      host: '127.0.0.1',
-      port: 0,
-      publicUrl: null,
-      card: 'hybrid',
-      cardKeys: [],
-      adminToken,
-      metricsToken: null,
-      webhookAllowHttp: false,
-      webhookAllow: [],
-      logLevel: 'silent',
-    },
-  })
-  stop = app.stop
-  const { url } = await app.start()
-  const { operator } = app.services
-  await operator.putQueue({ name: QUEUE })
-  const vend = async (verb: EndpointVerb): Promise<string> =>
-    (await operator.vend({ name: verb, queues: [QUEUE], verbs: [verb] })).token
-  services = app.services
-  return {
-    url,
-    agentUrl: `${url}/a2a/${QUEUE}/`,
-    adminToken,
-    clientToken: await vend('send'),
-    agentToken: await vend('work'),
-  }
+const caller = (verb: EndpointVerb): Promise<Caller> => {
+  const known = callers.get(verb) ?? callerOf(app!, verb)
+  callers.set(verb, known)
+  return known
 }
 
-let services: Services | null = null
+interface Start {
+  databaseUrl: string
+  natsUrl?: string | null
+}
+
+const start = async ({ databaseUrl, natsUrl = null }: Start) => {
+  app = makeApp(databaseUrl, natsUrl)
+  const { url } = await app.start()
+  await app.services.operator.putQueue({ name: QUEUE })
+  const started: Started = {
+    url,
+    agentUrl: `${url}/a2a/${QUEUE}/`,
+    adminToken: ADMIN_TOKEN,
+    clientToken: (await vend(app, 'send')).token,
+    agentToken: (await vend(app, 'work')).token,
+  }
+  return started
+}
+
+/** Sends one todo; when that call was made, by the machine's clock. */
+const sendOne = async (): Promise<bigint> => {
+  const sender = await caller('send')
+  const at = process.hrtime.bigint()
+  await app!.services.client.send({ queue: QUEUE, message: newMessage() }, sender)
+  return at
+}
+
+/** Waits for one todo to claim, and completes it; when it was there. */
+const takeOne = async (): Promise<bigint> => {
+  const worker = await caller('work')
+  const { agent } = app!.services
+  const claim = { limit: 1, waitMs: 10_000 }
+  const [todo]: ClaimedTodo[] = await agent.claim(claim, worker, new AbortController().signal)
+  const at = process.hrtime.bigint()
+  if (!todo) throw new Error('nothing came')
+  const { id, fence } = todo.view.todo
+  await agent.complete({ id, fence }, worker)
+  return at
+}
 
 /** From the call that sends a task to the start of its work, in one process, with nothing else to do. */
 const latency = async ({ rounds }: { rounds: number }) => {
-  const { client, agent, operator } = services!
-  const caller = async (verb: EndpointVerb): Promise<Caller> => {
-    const { endpoint } = await operator.vend({ name: verb, queues: [QUEUE], verbs: [verb] })
-    return { kind: 'endpoint', endpoint }
-  }
-  const [sender, worker] = [await caller('send'), await caller('work')]
+  await Promise.all([caller('send'), caller('work')])
   const times: number[] = []
   for (let round = 0; round < rounds; round += 1) {
-    const claim = { limit: 1, waitMs: 10_000 }
-    const claimed = agent.claim(claim, worker, new AbortController().signal)
+    const taken = takeOne()
     // It waits by then.
     await new Promise((resolve) => setTimeout(resolve, 20))
-    const at = performance.now()
-    await client.send({ queue: QUEUE, message: newMessage() }, sender)
-    const [todo] = await claimed
-    times.push(performance.now() - at)
-    const { id, fence } = todo!.view.todo
-    await agent.complete({ id, fence }, worker)
+    const sent = await sendOne()
+    times.push(Number((await taken) - sent) / 1e6)
   }
   return { p50Ms: percentile(times, 0.5), p99Ms: percentile(times, 0.99) }
 }
 
-const rss = () => {
-  globalThis.gc?.()
-  return { rssMb: process.memoryUsage().rss / 1e6, heapMb: process.memoryUsage().heapUsed / 1e6 }
-}
-
-const cpu = () => {
-  const { user, system } = process.cpuUsage()
-  return { cpuMs: (user + system) / 1000, atMs: performance.now() }
-}
-
-answerParent({ start, cpu, latency, rss }, () => stop())
+answerParent({ start, cpu, memory, latency, sendOne, takeOne }, async () => app?.stop())

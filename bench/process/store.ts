@@ -15,6 +15,7 @@ import { type Moved, transitionMany, transitionOne } from '../../src/store/trans
 import { createWake } from '../../src/store/wake.ts'
 import { postgresBus } from '../../src/store/wake-postgres.ts'
 import { answerParent } from '../child.ts'
+import { rate, repeat } from '../repeat.ts'
 import {
   type Captured,
   captureAdd,
@@ -26,7 +27,6 @@ import {
   QUEUE,
   valuesWith,
 } from '../statements.ts'
-import { percentile } from '../stats.ts'
 
 const POOL = 16
 
@@ -108,30 +108,6 @@ const using = async <T>({ way, url, endpoint }: Way, use: (steps: Steps) => Prom
   }
 }
 
-const rate = (count: number, started: number): number =>
-  (1000 * count) / (performance.now() - started)
-
-/** `clients` loops of `step` for a while. */
-const repeat = async (clients: number, seconds: number, step: () => Promise<unknown>) => {
-  const times: number[] = []
-  const started = performance.now()
-  const until = started + seconds * 1000
-  const loop = async (): Promise<void> => {
-    for (let before = performance.now(); before < until; ) {
-      await step()
-      const now = performance.now()
-      times.push(now - before)
-      before = now
-    }
-  }
-  await Promise.all(Array.from({ length: clients }, loop))
-  return {
-    perSecond: rate(times.length, started),
-    p50Ms: percentile(times, 0.5),
-    p99Ms: percentile(times, 0.99),
-  }
-}
-
 const add = (params: Way & { clients: number; seconds: number }) =>
   using(params, (steps) => repeat(params.clients, params.seconds, steps.add))
 
@@ -161,6 +137,22 @@ const drain = (params: Way & { workers: number; batch: number }) =>
     return { perSecond: rate(count, started) }
   })
 
+/** Claims `count` todos and leaves them claimed, or as many as there are. */
+const take = (params: Way & { workers: number; batch: number; count: number }) =>
+  using(params, async (steps) => {
+    let count = 0
+    let asked = 0
+    const started = performance.now()
+    const work = async (): Promise<void> => {
+      while (asked < params.count) {
+        asked += params.batch
+        count += (await steps.claim(params.batch)).length
+      }
+    }
+    await Promise.all(Array.from({ length: params.workers }, work))
+    return { perSecond: rate(count, started) }
+  })
+
 /** Adds todos at a steady pace, as another node does it; when each was known to be committed. */
 const write = async (params: { url: string; perSecond: number; seconds: number }) => {
   const database = openDatabase({ connectionString: params.url, poolSize: 4 })
@@ -182,4 +174,4 @@ const write = async (params: { url: string; perSecond: number; seconds: number }
   return commits
 }
 
-answerParent({ add, life, drain, write })
+answerParent({ add, life, drain, take, write })

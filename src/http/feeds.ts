@@ -36,7 +36,8 @@ export interface FeedParts {
   recheckMs?: number
 }
 
-const MAX_STREAMS = 2000
+/** Of a node; each costs it some 20 kB. */
+const MAX_STREAMS = 10_000
 
 /** Positions are bigints in the database and exact as numbers up to here. */
 const POSITION = /^\d{1,15}$/

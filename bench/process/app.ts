@@ -1,0 +1,39 @@
+/** The server as every process of the benchmark makes it: silent, on loopback, at any free port. */
+import { createSwitchboard, type Switchboard } from '../../src/app.ts'
+import { createLog } from '../../src/base/log.ts'
+import type { Caller, EndpointVerb } from '../../src/domain/scope.ts'
+import { QUEUE } from '../statements.ts'
+
+export const ADMIN_TOKEN = 'admin-token-of-the-benchmark'
+
+export const makeApp = (databaseUrl: string, natsUrl: string | null = null): Switchboard =>
+  createSwitchboard({
+    databaseUrl,
+    log: createLog('silent'),
+    config: {
+      databaseUrl,
+      directUrl: null,
+      natsUrl,
+      dataDir: '/nonexistent',
+      host: '127.0.0.1',
+      port: 0,
+      publicUrl: null,
+      card: 'hybrid',
+      cardKeys: [],
+      adminToken: ADMIN_TOKEN,
+      metricsToken: null,
+      webhookAllowHttp: false,
+      webhookAllow: [],
+      logLevel: 'silent',
+    },
+  })
+
+/** An endpoint of the one queue. */
+export const vend = ({ services }: Switchboard, verb: EndpointVerb) =>
+  services.operator.vend({ name: verb, queues: [QUEUE], verbs: [verb] })
+
+/** The same, as the services know who calls. */
+export const callerOf = async (app: Switchboard, verb: EndpointVerb): Promise<Caller> => ({
+  kind: 'endpoint',
+  endpoint: (await vend(app, verb)).endpoint,
+})
