@@ -127,6 +127,10 @@ test('the board is worked by keys alone', async () => {
   await page.getByRole('heading', { name: 'Keys' }).waitFor()
   await page.keyboard.press('Escape')
   await page.keyboard.press('j')
+  await page.keyboard.press('w')
+  await expect.poll(focused).toBe('why')
+  await page.keyboard.press('Escape')
+  await expect.poll(focused).toBe('waiting')
   await page.keyboard.press('c')
   await page.getByText(/^Cancel “/).waitFor()
   await page.keyboard.press('Escape')
@@ -252,6 +256,26 @@ test('nothing is cut off at a width of 400 pixels', async () => {
   const { page } = await openBoardPage(app, context)
   await card(page, busy.dinner.id).waitFor()
   const overflow = () => page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
+  const unbroken = (letter: string) => letter.repeat(300)
+  const endless = await busy.work('office', unbroken('W'))
+  await ask(busy.agent('office'), endless, unbroken('Q'), {
+    schema: {
+      type: 'object',
+      properties: {
+        [unbroken('N')]: { type: 'string', description: unbroken('D') },
+        pick: { enum: [unbroken('E'), 'b'] },
+      },
+    },
+  })
+  await card(page, endless.id).waitFor()
+  expect(await overflow()).toBeLessThanOrEqual(0)
+  const { url } = await operate(app, 'todos.answerLink', { id: endless.id })
+  const { page: letter } = await openPage(context)
+  await letter.goto(url)
+  const wide = 'document.documentElement.scrollWidth - innerWidth'
+  expect(await letter.evaluate<number>(wide)).toBeLessThanOrEqual(0)
+  await operate(app, 'todos.cancel', { id: endless.id })
+  await card(page, endless.id).and(page.locator('[data-phase="ended"]')).waitFor()
   expect(await overflow()).toBeLessThanOrEqual(0)
   await card(page, busy.table.id).getByRole('link', { name: 'Reserve the large room' }).click()
   await page.getByRole('heading', { name: 'Events' }).waitFor()

@@ -391,7 +391,7 @@ test('an answer meant for one question never answers another, nor lands in the i
   await operate(app, 'todos.cancel', { id: todo.id })
 })
 
-test('no other site makes the page act, and the page can do nothing but what is about todos', async () => {
+test('no other site makes the page act, and the page can do nothing but what is about todos and what their webhooks were told', async () => {
   const cookie = await cookieFor(ADMIN_TOKEN)
   const list = (headers: Record<string, string>) => call(cookie, 'todos.list', {}, headers)
   const own = { 'x-switchboard-board': '1' }
@@ -401,7 +401,8 @@ test('no other site makes the page act, and the page can do nothing but what is 
   expect((await list({ ...own, origin: 'https://evil.example' })).status).toBe(403)
   expect((await list({ ...own, 'content-type': 'text/plain' })).status).toBe(415)
   expect((await list({ ...own, origin: app.url })).status).toBe(200)
-  for (const method of ['endpoints.vend', 'settings.set', 'queues.put', 'sessions.list']) {
+  expect((await call(cookie, 'deliveries.list', {})).status).toBe(200)
+  for (const method of ['endpoints.vend', 'settings.set', 'deliveries.retry', 'sessions.list']) {
     expect((await call(cookie, method, {})).body.error.code).toBe(-32601)
   }
   expect((await call('', 'todos.list', {})).status).toBe(401)

@@ -11,7 +11,7 @@ import {
   type Locator,
   type Page,
 } from 'playwright-core'
-import { afterAll } from 'vitest'
+import { afterAll, afterEach, expect } from 'vitest'
 import type { Switchboard } from '../../src/app.ts'
 
 const SYSTEM = '/usr/bin/chromium'
@@ -22,12 +22,16 @@ const find = async (): Promise<{ executablePath: string; args: string[] }> => {
   return { executablePath: await sparticuz.executablePath(), args: sparticuz.args }
 }
 
-/** Closed after the last test of the file. */
+/** What any page of a test complained of. */
+const allComplaints: string[] = []
+
+/** Closed after the last test of the file; after each, no page may have complained of anything. */
 export const openBrowser = async (): Promise<Browser> => {
   const { executablePath, args } = await find()
   // Whoever runs as root, as containers do, has no sandbox.
   const browser = await chromium.launch({ executablePath, args: [...args, '--no-sandbox'] })
   afterAll(() => browser.close())
+  afterEach(() => expect(allComplaints.splice(0)).toEqual([]))
   return browser
 }
 
@@ -39,12 +43,16 @@ export const openPage = async (
   // Sooner than the test's own time is up: then it says what was waited for.
   page.setDefaultTimeout(15_000)
   const complaints: string[] = []
-  page.on('pageerror', (error) => complaints.push(String(error)))
+  const complain = (text: string): void => {
+    complaints.push(text)
+    allComplaints.push(text)
+  }
+  page.on('pageerror', (error) => complain(String(error)))
   page.on('console', (message) => {
     // That a request was refused or broke off is told of by the page itself.
     const text = message.text()
     if (message.type() === 'error' && !/Failed to load resource|net::ERR/.test(text)) {
-      complaints.push(text)
+      complain(text)
     }
   })
   return { page, complaints }
