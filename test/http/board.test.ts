@@ -348,6 +348,8 @@ test.each([
   '?lane=held&pageToken=x',
   '?state=asleep',
   '?queue=a&lane=a&lane=b',
+  '?queue=a%00',
+  '?context=%00',
 ])('what the lanes cannot be asked is refused in words: %s', async (query) => {
   const response = await todos(bearer(ADMIN_TOKEN), query)
   expect(response.status).toBe(400)
