@@ -27,7 +27,8 @@ const page = (title: string, content: Html): string =>
 <meta name="robots" content="noindex">
 <title>${title}</title>
 <link rel="icon" href="data:,">
-<link rel="stylesheet" href="../board/board.css">
+<link rel="stylesheet" href="../board/base.css">
+<link rel="stylesheet" href="../board/letter.css">
 </head>
 <body class="letter"><main class="sheet">${content}</main></body>
 </html>
