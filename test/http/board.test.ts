@@ -257,6 +257,11 @@ test('a one-time code logs in once, on any node, and only by a look of the one i
   expect((await todos({ cookie: cookieOf(first) })).status).toBe(200)
   const second = await spend(code)
   expect([second.status, cookieOf(second)]).toEqual([401, ''])
+  // Who is logged in already is led to the board, and stays who they were.
+  const again = await spend(code, { headers: { cookie: cookieOf(first) } })
+  expect([again.status, cookieOf(again)]).toEqual([303, ''])
+  const stranger = await spend(code, { headers: { cookie: 'switchboard_board=x' } })
+  expect(stranger.status).toBe(401)
   const other = await startNode(app.databaseUrl)
   expect((await spend(await app.issueBoardCode(), {}, other.url)).status).toBe(303)
   await other.stop()
