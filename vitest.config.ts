@@ -7,5 +7,7 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 60_000,
     maxWorkers: 2,
+    // A condition is waited for, however slow the machine is; the default gives up after a second.
+    expect: { poll: { timeout: 15_000 } },
   },
 })

@@ -2,11 +2,12 @@
  * `/answer/:secret`: one question and a plain form, for a person without an account. It works
  * without scripts. Looking at it changes nothing, so a mail program's preview spends no link.
  */
-import { type Request, type Response, Router } from 'express'
+import { type ErrorRequestHandler, type Request, type Response, Router } from 'express'
 import type { Log } from '../base/log.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
 import type { Message, Part } from '../domain/todo.ts'
 import { type Field, formOf, NotOfKind, readForm } from '../protocol/form.ts'
+import { unkeepable } from '../protocol/params.ts'
 import type { AnswerLinks, LinkedQuestion } from '../service/contract.ts'
 import { boardHeaders } from './board-page.ts'
 import { readText } from './body.ts'
@@ -26,7 +27,8 @@ const page = (title: string, content: Html): string =>
 <meta name="robots" content="noindex">
 <title>${title}</title>
 <link rel="icon" href="data:,">
-<link rel="stylesheet" href="../board/board.css">
+<link rel="stylesheet" href="../board/base.css">
+<link rel="stylesheet" href="../board/letter.css">
 </head>
 <body class="letter"><main class="sheet">${content}</main></body>
 </html>
@@ -180,6 +182,12 @@ const secretOf = (req: Request): string => {
   return secret
 }
 
+/** Half an escape in the address is no secret of ours. */
+const undecodable: ErrorRequestHandler = (error, _req, res, next) => {
+  if (error instanceof URIError) show(res, null)
+  else next(error)
+}
+
 export const createAnswerPage = ({ links, log }: AnswerPageParts): Router => {
   const router = Router()
   router.use('/answer', boardHeaders)
@@ -204,7 +212,10 @@ export const createAnswerPage = ({ links, log }: AnswerPageParts): Router => {
     try {
       const by = typed('by')?.trim().slice(0, NAME_LENGTH) ?? ''
       if (by === '') throw new NotOfKind('Your name is needed')
-      const answered = await links.answer(secret, { parts: partsOf(question, typed), by })
+      const given = { parts: partsOf(question, typed), by }
+      const fault = unkeepable(given)
+      if (fault) throw new NotOfKind(`An answer ${fault.description}`)
+      const answered = await links.answer(secret, given)
       if (!answered) {
         show(res, null)
         return
@@ -218,6 +229,6 @@ export const createAnswerPage = ({ links, log }: AnswerPageParts): Router => {
     }
   })
 
-  router.use(answerRefusal(log))
+  router.use(undecodable, answerRefusal(log))
   return router
 }

@@ -60,7 +60,7 @@ const createGate = () => {
 }
 
 export interface LoginParts {
-  sessions: Pick<BoardSessions, 'sessionSeconds' | 'login' | 'end'>
+  sessions: Pick<BoardSessions, 'sessionSeconds' | 'login' | 'authenticate' | 'end'>
   /** Where browsers reach this server; decides Secure, and which Origin is our own. */
   publicUrl: () => string
 }
@@ -99,6 +99,11 @@ export const createBoardLogin = ({ sessions, publicUrl }: LoginParts): Router =>
     return true
   }
 
+  const isLoggedIn = async (req: Request): Promise<boolean> => {
+    const session = readCookie(req)
+    return session !== null && (await sessions.authenticate(session)) !== null
+  }
+
   const router = Router()
   router.use(['/board/login', '/board/logout'], (_req, res, next) => {
     res.set('Cache-Control', 'no-store')
@@ -119,11 +124,14 @@ export const createBoardLogin = ({ sessions, publicUrl }: LoginParts): Router =>
       res.status(403).type('text/plain').send('Open this link from the address bar.\n')
       return
     }
-    if (typeof code === 'string' && code !== '' && (await login(req, res, { code }))) {
+    const spent = typeof code === 'string' && code !== '' && (await login(req, res, { code }))
+    // Whoever comes by the link of this morning is logged in already.
+    if (spent || (await isLoggedIn(req))) {
       res.redirect(303, '../board')
       return
     }
-    res.status(401).type('text/plain').send('This link was used before or has expired.\n')
+    const text = 'This link was used before or has expired. The board itself asks for a token.\n'
+    res.status(401).type('text/plain').send(text)
   })
 
   router.post('/board/logout', ownOnly, async (req, res) => {

@@ -22,7 +22,9 @@ const TYPES: Record<string, string> = {
 const LIBRARIES: Record<string, string> = {
   'lit/html.js': 'lit-html/lit-html.js',
   'lit/directives/guard.js': 'lit-html/directives/guard.js',
+  'lit/directives/keyed.js': 'lit-html/directives/keyed.js',
   'lit/directives/live.js': 'lit-html/directives/live.js',
+  'lit/directives/ref.js': 'lit-html/directives/ref.js',
   'lit/directives/repeat.js': 'lit-html/directives/repeat.js',
   uplot: 'uplot/dist/uPlot.esm.js',
 }
@@ -30,6 +32,7 @@ const LIBRARIES: Record<string, string> = {
 /** All that is served of libraries. */
 const VENDORED = [
   ...Object.values(LIBRARIES),
+  'lit-html/async-directive.js',
   'lit-html/directive.js',
   'lit-html/directive-helpers.js',
   'uplot/dist/uPlot.min.css',

@@ -24,7 +24,7 @@ export interface BoardParts extends LoginParts {
   board: BoardService
   pulse: Pulse
   services: Services
-  /** Of which the board may call those that are about todos. */
+  /** Of which the board may call a part (isBoards). */
   operatorTable: MethodTable
   boardAuth: Auth
   log: Pick<Log, 'debug' | 'warn' | 'error'>
@@ -98,9 +98,13 @@ const meOf = async (board: BoardService, caller: Caller) => {
   }
 }
 
-/** POST /board/operator: the methods about todos, by the cookie, from the page only. */
+/** What the board may call: all that is about todos, and what their webhooks were told. */
+const isBoards = (method: string): boolean =>
+  method.startsWith('todos.') || method === 'deliveries.list'
+
+/** POST /board/operator: those methods, by the cookie, from the page only. */
 const calls = ({ services, operatorTable, boardAuth, log, stopping }: BoardParts) => {
-  const rows = Object.entries(operatorTable).filter(([name]) => name.startsWith('todos.'))
+  const rows = Object.entries(operatorTable).filter(([name]) => isBoards(name))
   const served = { table: Object.fromEntries(rows), wording: apiError }
   return rpcRoute<Call>({
     rpc: createRpc<Call>({ tables: [served], wording: apiError, batches: false, log }),

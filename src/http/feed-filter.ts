@@ -3,12 +3,14 @@ import type { Request } from 'express'
 import { invalid, Refusal } from '../domain/errors.ts'
 import { STATE_NAMES, type State } from '../domain/lifecycle.ts'
 import { type Caller, watchScope } from '../domain/scope.ts'
+import { isKeepable } from '../protocol/params.ts'
 import type { BoardFilter } from '../service/contract.ts'
 
 /** `?queue=a&queue=b`, `?queue=a,b` or both; null where none is named. */
 export const readNames = (req: Request, name: string): string[] | null => {
   const given = [req.query[name] ?? []].flat()
   if (!given.every((value) => typeof value === 'string')) throw invalid(name, 'must be text')
+  if (!given.every(isKeepable)) throw invalid(name, 'must be well-formed text without NUL')
   const names = given.flatMap((value) => value.split(',')).filter((each) => each !== '')
   return names.length > 0 ? names : null
 }
@@ -37,6 +39,9 @@ export const readFilter = (req: Request, caller: Caller): BoardFilter => {
   const { context } = req.query
   if (context !== undefined && typeof context !== 'string') {
     throw invalid('context', 'must be given once')
+  }
+  if (context && !isKeepable(context)) {
+    throw invalid('context', 'must be well-formed text without NUL')
   }
   return {
     queues: narrow(allowed, readNames(req, 'queue')),

@@ -33,7 +33,8 @@ const keysTo = (place: Place): (string | number)[] =>
   place.parent === null ? [] : [...keysTo(place.parent), place.key]
 
 const NUL = String.fromCharCode(0)
-const isKeepable = (text: string): boolean => !text.includes(NUL) && text.isWellFormed()
+/** What can be stored, and so also be looked for. */
+export const isKeepable = (text: string): boolean => !text.includes(NUL) && text.isWellFormed()
 
 /** Why this value cannot be kept; null when it can, or when its members have to be asked. */
 const faultOf = (value: unknown): string | null => {

@@ -4,7 +4,6 @@
  * that it is taken at most once whatever is pressed how often, on whichever node; and that it was
  * taken is read from the conversation and nowhere else.
  */
-import { createHash, randomBytes } from 'node:crypto'
 import { Refusal } from '../domain/errors.ts'
 import { EVERYTHING, watchScope } from '../domain/scope.ts'
 import type { TodoView } from '../domain/todo.ts'
@@ -16,9 +15,9 @@ import type { AnswerLinks, LinkedQuestion } from './contract.ts'
 import type { Deliver } from './deliver.ts'
 import type { Directory } from './directory.ts'
 import { asks } from './questions.ts'
+import { hashOf, isSecret, newSecret } from './secret.ts'
 
 const DEFAULT_SECONDS = 86_400
-const SECRET_LENGTH_AT_MOST = 100
 
 /** Where the answer says who gave it. */
 const BY = 'answeredBy'
@@ -29,8 +28,6 @@ export interface AnswerLinksParts {
   deliver: Deliver
   publicUrl: () => string
 }
-
-const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()
 
 const PREFIX = 'answer-link-'
 const messageIdOf = ({ id }: AnswerLinkRow): string => `${PREFIX}${id}`
@@ -57,7 +54,7 @@ export const createAnswerLinks = (parts: AnswerLinksParts): AnswerLinks => {
   const { database, directory, deliver, publicUrl } = parts
 
   const find = async (secret: string): Promise<AnswerLinkRow | null> =>
-    secret.length > SECRET_LENGTH_AT_MOST ? null : readAnswerLink(database, sha256(secret))
+    isSecret(secret) ? readAnswerLink(database, hashOf(secret)) : null
 
   const look = async (link: AnswerLinkRow): Promise<LinkedQuestion | null> => {
     const { todo_id: id, question } = link
@@ -87,9 +84,9 @@ export const createAnswerLinks = (parts: AnswerLinksParts): AnswerLinks => {
       if (!view) throw new Refusal('not_found')
       const { todo } = view
       if (!asks(todo)) throw new Refusal('wrong_state', { id, state: todo.state })
-      const secret = randomBytes(32).toString('base64url')
+      const secret = newSecret()
       const link = await addAnswerLink(database, {
-        secret: sha256(secret),
+        secret: hashOf(secret),
         todo: id,
         question: todo.statusSeq,
         seconds,

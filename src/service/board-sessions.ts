@@ -4,7 +4,7 @@
  * Both are rows: any node knows them, and a restart ends none. A session is looked at with each
  * request, and ends with the token it was opened with.
  */
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { timingSafeEqual } from 'node:crypto'
 import { Refusal } from '../domain/errors.ts'
 import { type Caller, watchScope } from '../domain/scope.ts'
 import {
@@ -20,11 +20,10 @@ import {
 import type { Database } from '../store/database.ts'
 import { readEndpointByHash } from '../store/endpoints.ts'
 import type { Authenticate, BoardSessions } from './contract.ts'
+import { hashOf, isSecret, newSecret } from './secret.ts'
 
 /** A working day. */
 const SESSION_SECONDS = 12 * 3600
-/** A secret is never longer; a longer one is not worth a query. */
-const SECRET_LENGTH_AT_MOST = 100
 
 export interface BoardSessionsParts {
   database: Database
@@ -32,23 +31,20 @@ export interface BoardSessionsParts {
   adminToken: string | null
 }
 
-const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()
-const newSecret = (): string => randomBytes(32).toString('base64url')
-
 export const createBoardSessions = (parts: BoardSessionsParts): BoardSessions => {
   const { database, authenticate } = parts
-  const admin = parts.adminToken === null ? null : sha256(parts.adminToken)
+  const admin = parts.adminToken === null ? null : hashOf(parts.adminToken)
 
   const isAdmin = (token: Buffer | null): boolean =>
     admin === null || token === null ? admin === token : timingSafeEqual(admin, token)
 
   const callerOf = async (token: string): Promise<Caller | null> =>
-    admin !== null && isAdmin(sha256(token)) ? { kind: 'operator' } : authenticate(token)
+    admin !== null && isAdmin(hashOf(token)) ? { kind: 'operator' } : authenticate(token)
 
   const open = async (token: Buffer | null): Promise<string> => {
     const secret = newSecret()
     await addBoardSession(database, {
-      secret: sha256(secret),
+      secret: hashOf(secret),
       token,
       seconds: SESSION_SECONDS,
     })
@@ -62,20 +58,18 @@ export const createBoardSessions = (parts: BoardSessionsParts): BoardSessions =>
     return endpoint && { kind: 'endpoint', endpoint }
   }
 
-  const isSecret = (secret: string): boolean => secret.length <= SECRET_LENGTH_AT_MOST
-
   return {
     sessionSeconds: SESSION_SECONDS,
 
     issueCode: async (seconds) => {
       const secret = newSecret()
-      await addBoardCode(database, { secret: sha256(secret), seconds })
+      await addBoardCode(database, { secret: hashOf(secret), seconds })
       return secret
     },
 
     login: async (proof) => {
       if ('code' in proof) {
-        if (!isSecret(proof.code) || !(await spendBoardCode(database, sha256(proof.code)))) {
+        if (!isSecret(proof.code) || !(await spendBoardCode(database, hashOf(proof.code)))) {
           return null
         }
         return open(admin)
@@ -83,16 +77,16 @@ export const createBoardSessions = (parts: BoardSessionsParts): BoardSessions =>
       const caller = await callerOf(proof.token)
       if (!caller) return null
       watchScope(caller)
-      return open(sha256(proof.token))
+      return open(hashOf(proof.token))
     },
 
     authenticate: async (secret) => {
-      const row = isSecret(secret) ? await readBoardSession(database, sha256(secret)) : null
+      const row = isSecret(secret) ? await readBoardSession(database, hashOf(secret)) : null
       return row && whoseIs(row)
     },
 
     end: async (secret) => {
-      if (isSecret(secret)) await endBoardSession(database, sha256(secret))
+      if (isSecret(secret)) await endBoardSession(database, hashOf(secret))
     },
 
     list: async () => {

@@ -147,7 +147,7 @@ test('a link expires, and outlives a restart until then', async () => {
 })
 
 test('an address that is none of ours says so, and tells nothing', async () => {
-  for (const secret of ['x', 'A'.repeat(43), 'A'.repeat(5000), '%00', '..%2fboard']) {
+  for (const secret of ['x', 'A'.repeat(43), 'A'.repeat(5000), '%00', '%ff', '..%2fboard']) {
     const response = await fetch(`${app.url}/answer/${secret}`)
     expect([secret.slice(0, 50), response.status]).toEqual([secret.slice(0, 50), 404])
   }
@@ -223,9 +223,26 @@ test('a form without answer or name is not taken, and neither is another kind of
     expect(refused.status).toBe(422)
     expect(await refused.text()).toContain('role="alert"')
   }
+  for (const fields of [
+    { text: 'a\0b', by: 'Ada' },
+    { text: 'x', by: 'A\0' },
+  ]) {
+    const refused = await answer(url, fields)
+    expect(refused.status).toBe(422)
+    expect(await refused.text()).toContain('without NUL')
+  }
   expect((await fetch(url, { method: 'POST', body: '{}' })).status).toBe(415)
   const large = await answer(url, { text: 'x'.repeat(300_000), by: 'Ada' })
   expect(large.status).toBe(413)
+  expect(await messagesOf(todo.id)).toHaveLength(2)
+})
+
+test('an answer that is nested without end is refused in words', async () => {
+  const todo = await asked('Anything?', { schema: {} })
+  const url = await linkTo(todo.id)
+  const refused = await answer(url, { f0: '['.repeat(20_000) + ']'.repeat(20_000), by: 'Ada' })
+  expect(refused.status).toBe(422)
+  expect(await refused.text()).toContain('nested deeper')
   expect(await messagesOf(todo.id)).toHaveLength(2)
 })
 

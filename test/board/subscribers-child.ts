@@ -1,15 +1,23 @@
 /** Opens as many subscriptions as it is told, in a process whose memory is not the node's. */
 import { createInterface } from 'node:readline'
+import { setTimeout } from 'node:timers/promises'
 import { openStream } from '../support/actors.ts'
 
 const [url = '', token = ''] = process.argv.slice(2)
+/** As a real subscriber does, it comes again where the node has no room for it at the moment. */
+const subscribe = async (): Promise<void> => {
+  const stream = await openStream(url, { token })
+  if (stream.status === 200) {
+    await stream.next()
+    return
+  }
+  if (stream.status !== 503) throw new Error(`answered with ${stream.status}`)
+  await setTimeout(500)
+  await subscribe()
+}
+
 for await (const count of createInterface({ input: process.stdin })) {
-  await Promise.all(
-    Array.from({ length: Number(count) }, async () => {
-      const stream = await openStream(url, { token })
-      await stream.next()
-    }),
-  )
+  await Promise.all(Array.from({ length: Number(count) }, subscribe))
   process.stdout.write(`${count}\n`)
 }
 process.exit()

@@ -257,6 +257,11 @@ test('a one-time code logs in once, on any node, and only by a look of the one i
   expect((await todos({ cookie: cookieOf(first) })).status).toBe(200)
   const second = await spend(code)
   expect([second.status, cookieOf(second)]).toEqual([401, ''])
+  // Who is logged in already is led to the board, and stays who they were.
+  const again = await spend(code, { headers: { cookie: cookieOf(first) } })
+  expect([again.status, cookieOf(again)]).toEqual([303, ''])
+  const stranger = await spend(code, { headers: { cookie: 'switchboard_board=x' } })
+  expect(stranger.status).toBe(401)
   const other = await startNode(app.databaseUrl)
   expect((await spend(await app.issueBoardCode(), {}, other.url)).status).toBe(303)
   await other.stop()
@@ -348,6 +353,8 @@ test.each([
   '?lane=held&pageToken=x',
   '?state=asleep',
   '?queue=a&lane=a&lane=b',
+  '?queue=a%00',
+  '?context=%00',
 ])('what the lanes cannot be asked is refused in words: %s', async (query) => {
   const response = await todos(bearer(ADMIN_TOKEN), query)
   expect(response.status).toBe(400)
@@ -391,7 +398,7 @@ test('an answer meant for one question never answers another, nor lands in the i
   await operate(app, 'todos.cancel', { id: todo.id })
 })
 
-test('no other site makes the page act, and the page can do nothing but what is about todos', async () => {
+test('no other site makes the page act, and the page can do nothing but what is about todos and what their webhooks were told', async () => {
   const cookie = await cookieFor(ADMIN_TOKEN)
   const list = (headers: Record<string, string>) => call(cookie, 'todos.list', {}, headers)
   const own = { 'x-switchboard-board': '1' }
@@ -401,7 +408,8 @@ test('no other site makes the page act, and the page can do nothing but what is 
   expect((await list({ ...own, origin: 'https://evil.example' })).status).toBe(403)
   expect((await list({ ...own, 'content-type': 'text/plain' })).status).toBe(415)
   expect((await list({ ...own, origin: app.url })).status).toBe(200)
-  for (const method of ['endpoints.vend', 'settings.set', 'queues.put', 'sessions.list']) {
+  expect((await call(cookie, 'deliveries.list', {})).status).toBe(200)
+  for (const method of ['endpoints.vend', 'settings.set', 'deliveries.retry', 'sessions.list']) {
     expect((await call(cookie, method, {})).body.error.code).toBe(-32601)
   }
   expect((await call('', 'todos.list', {})).status).toBe(401)

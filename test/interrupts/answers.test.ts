@@ -435,6 +435,34 @@ describe('schemas', () => {
     await ask(here.worker, todo, 'May I?')
   })
 
+  const circles = Object.fromEntries(
+    Array.from({ length: 60 }, (_, i) => {
+      const next = { $ref: `#/$defs/d${i + 1}` }
+      return [`d${i}`, i === 59 ? { minLength: 2 } : { allOf: [next, next] }]
+    }),
+  )
+  test.each([
+    ['whose pattern backtracks', { type: 'string', pattern: '^(a+)+$' }],
+    ['that refers to itself', { $ref: '#' }],
+    ['that doubles with each reference', { $defs: circles, $ref: '#/$defs/d0' }],
+    ['whose pattern is too large to run', { pattern: '(?:(?:a{1000}){1000}){1000}' }],
+  ])('a schema %s stops neither the node nor the task', async (_, greedy) => {
+    const here = await desk()
+    const todo = await asked(here, { schema: greedy })
+    // Twice: the second time it is not tried, since it was in vain just now.
+    for (let i = 0; i < 2; i += 1) {
+      const refusal = await refusalOf(
+        operate(app, 'todos.answer', { id: todo.id, message: data(`${'a'.repeat(60)}!`) }),
+      )
+      expect(refusal).toMatchObject({
+        code: -32602,
+        data: { violations: [{ field: 'message.parts[1].data' }] },
+      })
+    }
+    expect(await stateOf(todo.id)).toBe('input-required')
+    await operate(app, 'todos.cancel', { id: todo.id })
+  })
+
   test('two questions with different schemas each check their own answer', async () => {
     const here = await desk()
     const todo = await asked(here, { schema: { type: 'string' } })

@@ -11,7 +11,7 @@ import {
   type Locator,
   type Page,
 } from 'playwright-core'
-import { afterAll } from 'vitest'
+import { afterAll, afterEach, expect, vi } from 'vitest'
 import type { Switchboard } from '../../src/app.ts'
 
 const SYSTEM = '/usr/bin/chromium'
@@ -22,12 +22,21 @@ const find = async (): Promise<{ executablePath: string; args: string[] }> => {
   return { executablePath: await sparticuz.executablePath(), args: sparticuz.args }
 }
 
-/** Closed after the last test of the file. */
+/** What any page of a test complained of. */
+const allComplaints: string[] = []
+
+/** A browser that shares its machine with others is slow, and nothing here is about speed. */
+const STEP_MS = 30_000
+const TEST_MS = 120_000
+
+/** Closed after the last test of the file; after each, no page may have complained of anything. */
 export const openBrowser = async (): Promise<Browser> => {
+  vi.setConfig({ testTimeout: TEST_MS })
   const { executablePath, args } = await find()
   // Whoever runs as root, as containers do, has no sandbox.
   const browser = await chromium.launch({ executablePath, args: [...args, '--no-sandbox'] })
   afterAll(() => browser.close())
+  afterEach(() => expect(allComplaints.splice(0)).toEqual([]))
   return browser
 }
 
@@ -37,14 +46,18 @@ export const openPage = async (
 ): Promise<{ page: Page; complaints: string[] }> => {
   const page = await context.newPage()
   // Sooner than the test's own time is up: then it says what was waited for.
-  page.setDefaultTimeout(15_000)
+  page.setDefaultTimeout(STEP_MS)
   const complaints: string[] = []
-  page.on('pageerror', (error) => complaints.push(String(error)))
+  const complain = (text: string): void => {
+    complaints.push(text)
+    allComplaints.push(text)
+  }
+  page.on('pageerror', (error) => complain(String(error)))
   page.on('console', (message) => {
     // That a request was refused or broke off is told of by the page itself.
     const text = message.text()
     if (message.type() === 'error' && !/Failed to load resource|net::ERR/.test(text)) {
-      complaints.push(text)
+      complain(text)
     }
   })
   return { page, complaints }

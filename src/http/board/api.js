@@ -49,6 +49,18 @@ const bodyOf = async (answer) => {
   return body
 }
 
+let loggedOut = () => {}
+
+/** `heard` is called once the server says, whatever it was asked, that nobody is logged in. */
+export const onLoggedOut = (heard) => {
+  loggedOut = heard
+}
+
+const ownBody = (answer) => {
+  if (answer.status === 401) loggedOut()
+  return bodyOf(answer)
+}
+
 /** How far the server's clock is ahead of this one, in ms. */
 let aheadMs = 0
 
@@ -63,7 +75,7 @@ export const read = async (path, query, signal) => {
     const ahead = date + 500 - Date.now()
     aheadMs = Math.abs(ahead) > 1500 ? ahead : 0
   }
-  return bodyOf(answer)
+  return ownBody(answer)
 }
 
 const post = (path, body) =>
@@ -75,7 +87,7 @@ const post = (path, body) =>
 
 /** One call of the operator API, as far as the board may make it. */
 export const call = async (method, params) =>
-  (await bodyOf(await post('operator', { jsonrpc: '2.0', id: 1, method, params }))).result
+  (await ownBody(await post('operator', { jsonrpc: '2.0', id: 1, method, params }))).result
 
 export const login = async (token) => {
   const answer = await post('login', { token })

@@ -3,7 +3,7 @@
  * knows what is shown from its address: filters in the query, the drawer's todo behind the #.
  */
 import { html, render } from 'lit/html.js'
-import { login, logout, read, serverNow } from './api.js'
+import { login, logout, onLoggedOut, read, serverNow } from './api.js'
 import { dialogs } from './dialogs.js'
 import { createDrawer } from './drawer.js'
 import { headView, pulseView } from './head.js'
@@ -165,7 +165,11 @@ const drawer = createDrawer({ changed: fated, dialogs })
 
 const connected = async (next) => {
   connection = next
-  if (next.kind === 'out') me = null
+  if (next.kind === 'out' || next.kind === 'refused') {
+    // Whoever logs in next may not be who saw this.
+    me = null
+    drawer.show(null)
+  }
   draw()
   if (next.kind === 'out') return focusSoon('token')
   if (next.kind !== 'live' || me) return
@@ -185,6 +189,12 @@ const watch = createWatch({
   changed: draw,
   moved: ({ id }) => drawer.touch(id),
   connection: (next) => void connected(next),
+})
+
+onLoggedOut(() => {
+  if (!me) return
+  watch.stop()
+  void connected({ kind: 'out' })
 })
 
 const logIn = async (event) => {

@@ -48,7 +48,7 @@ export const dialogs = {
     }
     return open(html`<form method="dialog">
       <label for="copied">${title}</label>
-      <textarea id="copied" rows="4" readonly .value=${text}></textarea>
+      <textarea id="copied" rows="8" readonly .value=${text}></textarea>
       <p class="actions">
         <button type="button" @click=${copied}>Copy</button> <button class="second" value="">Close</button>
       </p>

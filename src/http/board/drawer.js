@@ -2,14 +2,17 @@
  * One todo with everything there is to know of it, at an address of its own (#/todo/<id>), and what
  * can be done about it. It is read anew when its todo moves, and now and then while it works.
  */
+import { guard } from 'lit/directives/guard.js'
+import { keyed } from 'lit/directives/keyed.js'
 import { html } from 'lit/html.js'
 import { call } from './api.js'
 import { ring } from './card.js'
 import { answerForm } from './form.js'
-import { artifacts, attempts, conversation, deadlines, events, family } from './record.js'
+import { artifacts, attempts, conversation, deadlines, events, family, webhooks } from './record.js'
 import { moment, shortId, stateWord } from './words.js'
 
 const AGAIN_MS = 3000
+const DELIVERIES = 20
 
 const textOf = (message) =>
   (message?.parts ?? [])
@@ -64,11 +67,12 @@ export const createDrawer = ({ changed, dialogs }) => {
     again = false
     const asked = id
     try {
-      const [todo, line] = await Promise.all([
+      const [todo, line, { deliveries }] = await Promise.all([
         call('todos.show', { id: asked }),
         call('todos.why', { id: asked }),
+        call('deliveries.list', { todoId: asked, pageSize: DELIVERIES }),
       ])
-      if (id === asked) [shown, why, error] = [todo, line.why, null]
+      if (id === asked) [shown, why, error] = [{ ...todo, deliveries }, line.why, null]
     } catch (thrown) {
       if (id === asked) error = thrown.message
     } finally {
@@ -155,6 +159,9 @@ export const createDrawer = ({ changed, dialogs }) => {
     </section>`
   }
 
+  /** What no passing second changes is not made anew by one. */
+  const still = (todo, view) => guard([todo], () => view(todo))
+
   const body = (todo, board) => html`
     <p class="meta">
       <span class="state" data-state=${todo.state}>${stateWord(todo)}</span>
@@ -162,8 +169,9 @@ export const createDrawer = ({ changed, dialogs }) => {
       ${todo.claimant ? html`<span dir="auto">${todo.claimant}</span>` : ''}
     </p>
     <p id="why" class="why" tabindex="-1" dir="auto">${localTimes(why)}</p>
-    ${asking(todo, board)} ${actions(todo, board.me)} ${conversation(todo)} ${artifacts(todo)}
-    ${attempts(todo, board.now)} ${deadlines(todo, board.now)} ${family(todo)} ${events(todo)}
+    ${asking(todo, board)} ${actions(todo, board.me)}
+    ${still(todo, conversation)} ${still(todo, artifacts)} ${attempts(todo, board.now)}
+    ${deadlines(todo, board.now)} ${family(todo)} ${webhooks(todo, board.now)} ${still(todo, events)}
     <p class="help mono">todo ${todo.id}<br />context <span dir="auto">${todo.contextId}</span></p>`
 
   return {
@@ -199,7 +207,7 @@ export const createDrawer = ({ changed, dialogs }) => {
         </div>
         <div class="inside">
           ${error ? html`<p class="wrong" role="alert">${error}</p>` : ''}
-          ${shown ? body(shown, board) : error ? '' : html`<p class="help">reading</p>`}
+          ${shown ? keyed(id, body(shown, board)) : error ? '' : html`<p class="help">reading</p>`}
         </div>
       </div>`
     },

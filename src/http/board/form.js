@@ -3,6 +3,7 @@
  * made of the question's schema. The same on a card and in the drawer. An answer names its
  * question, so that one typed too late never answers another.
  */
+import { keyed } from 'lit/directives/keyed.js'
 import { html } from 'lit/html.js'
 import { call } from './api.js'
 
@@ -111,10 +112,7 @@ const plain = ({ id, label, busy, submit }) =>
     <button type="submit" ?disabled=${busy}>Answer</button>
   </form>`
 
-/**
- * `where` tells a card's form from the drawer's. `changed` is called when the form's fate did.
- */
-export const answerForm = ({ id, question, title, where, changed }) => {
+const formFor = ({ id, question, title, where, changed }) => {
   const fate = fates.get(keyOf(id, question))
   const busy = Boolean(fate?.sending || fate?.sent)
   const { form } = question
@@ -166,3 +164,9 @@ export const answerForm = ({ id, question, title, where, changed }) => {
     </form>
     ${fateLine(fate)}`
 }
+
+/**
+ * `where` tells a card's form from the drawer's. `changed` is called when the form's fate did. Each
+ * question has fields of its own: what was typed for one does not stand in those of the next.
+ */
+export const answerForm = (asked) => keyed(keyOf(asked.id, asked.question), formFor(asked))

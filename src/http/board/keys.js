@@ -31,6 +31,14 @@ const cross = (root, by) => {
   focus(lane?.querySelector('a.open'))
 }
 
+/** Focuses what `find` finds, as soon as it does, unless it is not wanted any more. */
+const whenThere = (find, wanted) =>
+  requestAnimationFrame(() => {
+    const element = find()
+    if (element) element.focus()
+    else if (wanted()) whenThere(find, wanted)
+  })
+
 /** Of the drawer, else of the card that has the focus. */
 const meant = (drawer) => drawer.id() ?? cardOf(document.activeElement)?.dataset.id ?? null
 
@@ -48,7 +56,10 @@ export const listenToKeys = ({ root, drawer, dialogs, toggleDead, me, titleOf, i
     const id = meant(drawer)
     if (id === null) return
     location.hash = `#/todo/${id}`
-    setTimeout(() => document.getElementById('why')?.focus(), 300)
+    whenThere(
+      () => root.querySelector(`.drawer[data-id="${CSS.escape(id)}"] #why`),
+      () => meant(drawer) === id,
+    )
   }
   const cancel = () => {
     const id = meant(drawer)

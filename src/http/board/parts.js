@@ -2,7 +2,8 @@
  * What a message or an artifact is made of, shown so that none of it can act: text as text, data as
  * a tree, images only of kinds that hold no script, everything else to be saved to a file.
  */
-import { html } from 'lit/html.js'
+import { ref } from 'lit/directives/ref.js'
+import { html, nothing, render } from 'lit/html.js'
 
 const IMAGES = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif'])
 const MAX_IMAGE = 4_000_000
@@ -17,25 +18,38 @@ const leaf = (value) =>
 const entriesOf = (value) =>
   Array.isArray(value) ? value.map((item, i) => [String(i), item]) : Object.entries(value)
 
-const sizeWord = (value, count) => (Array.isArray(value) ? `[${count}]` : `{${count}}`)
+const count = (value) => (Array.isArray(value) ? value : Object.keys(value)).length
 
-/** Branches are made when they are opened, so that a deep tree costs what one looks at. */
-const tree = (value, depth = 0) => {
-  if (value === null || typeof value !== 'object') return leaf(value)
-  const entries = entriesOf(value)
-  const rest = entries.length - MAX_CHILDREN
-  const rows = () => html`<ul>
-    ${entries
-      .slice(0, MAX_CHILDREN)
-      .map(([key, item]) => html`<li><bdi class="key">${key}</bdi>: ${tree(item, depth + 1)}</li>`)}
+const sizeWord = (value) => (Array.isArray(value) ? `[${count(value)}]` : `{${count(value)}}`)
+
+const rows = (value, depth) => {
+  const rest = count(value) - MAX_CHILDREN
+  const shown = entriesOf(value).slice(0, MAX_CHILDREN)
+  return html`<ul>
+    ${shown.map(([key, item]) => html`<li>${tree(item, depth + 1, html`<bdi class="key">${key}</bdi>: `)}</li>`)}
     ${rest > 0 ? html`<li>and ${rest} more</li>` : ''}
   </ul>`
-  if (depth > 20) return html`<span class="leaf">${sizeWord(value, entries.length)}</span>`
-  return html`<details class="tree" ?open=${depth < OPEN_TO}>
-    <summary>${sizeWord(value, entries.length)}</summary>
-    ${rows()}
+}
+
+/** A branch is made when it is opened, so that a large tree costs what one looks at. */
+const branch = (value, depth, name) => {
+  const fill = (details) =>
+    render(details.open ? rows(value, depth) : nothing, details.lastElementChild)
+  return html`<details
+    class="tree"
+    ?open=${depth < OPEN_TO}
+    @toggle=${({ currentTarget }) => fill(currentTarget)}
+    ${ref((details) => details && fill(details))}
+  >
+    <summary>${name}${sizeWord(value)}</summary>
+    <div></div>
   </details>`
 }
+
+const tree = (value, depth = 0, name = '') =>
+  value === null || typeof value !== 'object'
+    ? html`${name}${leaf(value)}`
+    : branch(value, depth, name)
 
 const bytesOf = (raw) => {
   const binary = atob(raw.replaceAll('-', '+').replaceAll('_', '/'))

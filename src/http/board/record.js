@@ -151,8 +151,42 @@ const detail = ({ detail, claimant, ready, to }) =>
     .filter(Boolean)
     .join(', ')
 
+const DELIVERY = { pending: 'not delivered yet', delivered: 'delivered', dead: 'given up' }
+
+const tried = ({ attempts, status, reason, attemptedAt }) =>
+  attempts === 0
+    ? 'not tried yet'
+    : html`${attempts === 1 ? 'tried once' : `tried ${attempts} times`}, at ${time(attemptedAt)}:
+        <span dir="auto">${[status, reason].filter((word) => word !== null).join(', ')}</span>`
+
+const nextTry = ({ nextAttemptAt }, now) => {
+  if (nextAttemptAt === null) return ''
+  const ms = Date.parse(nextAttemptAt) - now
+  return ms > 0 ? `; next try in ${span(ms)}` : '; next try now'
+}
+
+/** What its webhooks were told, or are owed: the newest first. */
+export const webhooks = ({ deliveries }, now) =>
+  deliveries.length === 0
+    ? ''
+    : html`<section aria-label="Webhooks">
+        <h3>Webhooks</h3>
+        <ol class="attempts">
+          ${deliveries.map(
+            (delivery) => html`<li data-outcome=${delivery.state}>
+              <p>
+                <b>event ${delivery.seq}</b> <span class="how">${DELIVERY[delivery.state]}</span>
+                <span dir="auto">${delivery.url ?? 'to a webhook that was deleted'}</span>
+              </p>
+              <p class=${delivery.state === 'dead' ? 'wrong' : 'help'}>${tried(delivery)}${nextTry(delivery, now)}</p>
+            </li>`,
+          )}
+        </ol>
+      </section>`
+
 export const events = ({ events }) => html`<section aria-label="Events">
   <h3>Events</h3>
+  ${events[0]?.seq > 1 ? html`<p class="help">The first ${events[0].seq - 1} are not shown.</p>` : ''}
   <div class="scroll" tabindex="0" role="region" aria-label="All events">
     <table>
       <thead>

@@ -10,6 +10,8 @@ const newLane = () => ({ total: 0, token: '', window: 60, loading: false })
 
 /** Finished cards that nobody scrolled for; what lives is never dropped. */
 const ENDED_KEPT = 500
+/** Events between two looks at how many there are. */
+const PRUNED_EACH = 100
 
 /** `now()` is the server's time in ms. */
 export const createState = (now) => {
@@ -55,8 +57,15 @@ export const createState = (now) => {
     if (event.phase === 'ended' && event.to === 'failed') add(state.dead, 1)
   }
 
+  let applied = 0
   const prune = () => {
-    if (cards.size < 2 * ENDED_KEPT || state.lanes.ended.window > ENDED_KEPT) return
+    applied += 1
+    if (
+      applied % PRUNED_EACH !== 0 ||
+      cards.size < 2 * ENDED_KEPT ||
+      state.lanes.ended.window > ENDED_KEPT
+    )
+      return
     const ended = [...cards.values()].filter(({ phase }) => phase === 'ended')
     ended.sort((a, b) => (a.at < b.at ? -1 : 1))
     for (const { id } of ended.slice(0, Math.max(0, ended.length - ENDED_KEPT))) {
