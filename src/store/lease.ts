@@ -132,9 +132,9 @@ const CONDITIONS: Readonly<Record<Condition, string>> = {
   // its endpoint's, else its queue's (zero or less: unbounded), else the instance's.
   interruptExpired: `t.interrupted_at <= now() - make_interval(secs => (select least(
       :ttl_seconds::double precision,
-      (select greatest(min(interrupt_ttl_seconds), ${INTERRUPT_TTL.minSeconds})
+      (select min(greatest(interrupt_ttl_seconds, ${INTERRUPT_TTL.minSeconds}))
         from endpoints where interrupt_ttl_seconds > 0),
-      (select greatest(min((policy->>'interruptTtlSeconds')::int), ${INTERRUPT_TTL.minSeconds})
+      (select min(greatest((policy->>'interruptTtlSeconds')::int, ${INTERRUPT_TTL.minSeconds}))
         from queues where (policy->>'interruptTtlSeconds')::int > 0))))
     and t.interrupted_at <= now() - make_interval(secs => (
       select case when own.ttl is null then :ttl_seconds::double precision
