@@ -1,9 +1,8 @@
 /**
  * An agent of the chaos run, as a process of its own to be killed and frozen. What it does is what
  * the task's text says; each step is told with its fence (support/tale.ts). It claims once it is told
- * a line, so that some are always loaded; SIGTERM ends it as it would end any agent.
- *
- *   node --import tsx test/chaos/agent.ts <url> <token>
+ * a line, its server's address and its token, so that some are always loaded; SIGTERM ends it as it
+ * would end any agent.
  */
 import { once } from 'node:events'
 import { createAgent } from '../../src/agent-kit/agent.ts'
@@ -14,8 +13,6 @@ import { textOf } from '../../src/agent-kit/wire.ts'
 import { sleep } from '../../src/base/time.ts'
 import { taleOf, tell, words } from '../support/tale.ts'
 import { CHUNKS, LEASE_SECONDS, type Work } from './work.ts'
-
-const [, , url = '', token = ''] = process.argv
 
 type Tale = ReturnType<typeof taleOf>
 
@@ -137,9 +134,10 @@ const debug = (facts: object, text: string): void => {
 }
 const quiet = () => {}
 const log = { debug, info: quiet, warn: quiet, error: quiet }
-const agent = createAgent({ url, token, concurrency: 4, leaseSeconds: LEASE_SECONDS, log }, work)
 process.stdout.write('loaded\n')
-await once(process.stdin, 'data')
+const [line] = (await once(process.stdin, 'data')) as [Buffer]
+const [url, token] = line.toString().trim().split(' ') as [string, string]
+const agent = createAgent({ url, token, concurrency: 4, leaseSeconds: LEASE_SECONDS, log }, work)
 agent.start()
 process.once('SIGTERM', () => {
   void agent.stop({ graceMs: 300 }).then(() => process.exit(0))

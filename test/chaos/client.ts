@@ -34,7 +34,7 @@ export interface Client {
   findLost(): Promise<void>
 }
 
-const LANES = 3
+const LANES = 5
 
 export const createClient = (options: ClientOptions): Client => {
   const { number, seed, version, url, token, hooks, violations, over } = options

@@ -8,21 +8,15 @@ import type { Step } from '../support/tale.ts'
 
 export interface Crew {
   steps: Step[]
+  begin(url: string, tokens: readonly string[]): Promise<void>
   /** How many have begun in all. */
   begun(): number
   kill(who: number, backMs: number): void
   end(who: number, backMs: number): void
   freeze(who: number, ms: number): void
-  /** The fewest that must be told of before the crew is complete again. */
+  /** All are there and none is frozen. */
   complete(): boolean
   close(): Promise<void>
-}
-
-export interface CrewOptions {
-  url: string
-  tokens: readonly string[]
-  /** By how much the clock of each is wrong; one agent for each. */
-  skewsMs: readonly number[]
 }
 
 interface Member {
@@ -31,17 +25,20 @@ interface Member {
   busy: boolean
 }
 
-export const startCrew = async ({ url, tokens, skewsMs }: CrewOptions): Promise<Crew> => {
+/** One agent for each clock, which is wrong by so much. They are loaded; `begin` sets them to work. */
+export const loadCrew = (skewsMs: readonly number[]): Crew => {
   const steps: Step[] = []
   const all = new Set<ChildProcess>()
   const members: (Member | null)[] = skewsMs.map(() => null)
+  /** One loaded for each place: loading takes longer than dying. */
+  const spares: Member[] = []
   let begun = 0
   let closing = false
+  let to: { url: string; tokens: readonly string[] } | null = null
 
   const load = (place: number): Member => {
-    const token = tokens[place % tokens.length]!
     const loads = ['--import', 'tsx', '--import', './test/chaos/skewed-clock.ts']
-    const child = spawn(process.execPath, [...loads, 'test/chaos/agent.ts', url, token], {
+    const child = spawn(process.execPath, [...loads, 'test/chaos/agent.ts'], {
       cwd: ROOT,
       env: { PATH: process.env.PATH, CLOCK_SKEW_MS: String(skewsMs[place]) },
       stdio: ['pipe', 'pipe', 'inherit'],
@@ -57,11 +54,13 @@ export const startCrew = async ({ url, tokens, skewsMs }: CrewOptions): Promise<
   }
 
   const fill = async (place: number): Promise<void> => {
-    const member = load(place)
-    members[place] = member
+    const { url, tokens } = to!
+    const member = spares[place]!
     await member.loaded
+    members[place] = member
     begun += 1
-    member.child.stdin!.write('begin\n')
+    member.child.stdin!.write(`${url} ${tokens[place % tokens.length]}\n`)
+    if (!closing) spares[place] = load(place)
   }
 
   const signal = (who: number, name: NodeJS.Signals, backMs: number): void => {
@@ -76,9 +75,13 @@ export const startCrew = async ({ url, tokens, skewsMs }: CrewOptions): Promise<
     })
   }
 
-  await Promise.all(skewsMs.map((_, place) => fill(place)))
+  for (const place of skewsMs.keys()) spares[place] = load(place)
   return {
     steps,
+    begin: async (url, tokens) => {
+      to = { url, tokens }
+      await Promise.all(skewsMs.map((_, place) => fill(place)))
+    },
     begun: () => begun,
     kill: (who, backMs) => signal(who, 'SIGKILL', backMs),
     end: (who, backMs) => signal(who, 'SIGTERM', backMs),

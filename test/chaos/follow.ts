@@ -54,9 +54,9 @@ export const createFollow = ({ dialect, reaches, tell }: FollowParts): Follow =>
 
   const resubscribe = async (reach: Reach, id: string, lastEventId: string): Promise<Stream> => {
     for (;;) {
-      resumed += 1
       const stream = await reach.stream(dialect.methods.resubscribe, { id }, { lastEventId })
       if (!isLost(stream)) {
+        resumed += 1
         if (isStream(stream)) return stream
         throw new Error(`${id} cannot be followed after ${lastEventId}: ${JSON.stringify(stream)}`)
       }

@@ -14,6 +14,8 @@ import type { Violations } from './violations.ts'
 export interface Hooks extends Receiver {
   /** What each request was answered with. */
   replies: Map<Told, Reply>
+  /** While it is calm it takes everything. */
+  calm(on: boolean): void
 }
 
 const moodOf = (chance: number): Reply => {
@@ -28,12 +30,19 @@ const moodOf = (chance: number): Reply => {
 export const openHooks = async (seed: number): Promise<Hooks> => {
   const random = randomOf(seed * 71)
   const replies = new Map<Told, Reply>()
+  let calm = false
   const receiver = await openReceiver((told) => {
-    const reply = moodOf(random())
+    const reply = calm ? 200 : moodOf(random())
     replies.set(told, reply)
     return reply
   })
-  return { ...receiver, replies }
+  return {
+    ...receiver,
+    replies,
+    calm: (on) => {
+      calm = on
+    },
+  }
 }
 
 /** Rows of the two tables, beside the log. */

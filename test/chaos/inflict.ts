@@ -56,7 +56,7 @@ export const inflict = async (
   const began = performance.now()
   for (const fault of plan) {
     await pause(Math.max(0, fault.atMs - (performance.now() - began)))
-    say(`${(fault.atMs / 1000).toFixed(1)} s ${fault.kind} ${fault.who % 6} ${fault.forMs} ms`)
+    say(`${fault.kind}, ${fault.who % 6}, ${fault.forMs} ms`)
     counts.set(fault.kind, (counts.get(fault.kind) ?? 0) + 1)
     act(fault)
   }

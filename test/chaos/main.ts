@@ -25,7 +25,9 @@ say(`seed ${seed}, ${seconds} s of faults`)
 const { violations, summary } = await runChaos({
   seed,
   seconds,
-  ...(values.verbose && { say }),
+  ...(values.verbose && {
+    say: (line) => say(`${(performance.now() / 1000).toFixed(1).padStart(6)} s  ${line}`),
+  }),
 })
 for (const [what, count] of Object.entries(summary)) say(`${String(count).padStart(8)}  ${what}`)
 const SHOWN = 30

@@ -81,7 +81,7 @@ const DECKS: Record<'everything' | 'gentle', readonly FaultKind[]> = {
   ],
 }
 
-const MEAN_GAP_MS = 450
+const MEAN_GAP_MS = 550
 
 const shuffled = <T>(items: readonly T[], random: () => number): T[] =>
   items

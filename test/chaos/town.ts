@@ -10,7 +10,7 @@ import { operate } from '../support/steps.ts'
 import { type BoardReader, readBoard } from './board.ts'
 import { type Client, createClient } from './client.ts'
 import { type Scrapes, type Sql, startScrapes } from './counters.ts'
-import { type Crew, startCrew } from './crew.ts'
+import { type Crew, loadCrew } from './crew.ts'
 import { type Hooks, openHooks } from './hooks.ts'
 import type { Link } from './link.ts'
 import { type Node, openFront, startNode } from './nodes.ts'
@@ -86,6 +86,8 @@ const furnish = async (url: string) => {
 
 export const raise = async (options: TownOptions): Promise<Town> => {
   const { seed, violations, over, undo } = options
+  const crew = loadCrew(AGENT_SKEWS)
+  undo.push(crew.close)
   const postgres = await openOwnPostgres()
   undo.push(postgres.remove)
   const { nodes, front } = await raiseNodes(postgres, options)
@@ -97,8 +99,7 @@ export const raise = async (options: TownOptions): Promise<Town> => {
   undo.push(board.close)
   // Two agents share each endpoint, as the processes of one program do.
   const tokens = await Promise.all([1, 2, 3].map((n) => vend(`crew ${n}`, ['work', 'send'])))
-  const crew = await startCrew({ url, tokens, skewsMs: AGENT_SKEWS })
-  undo.push(crew.close)
+  await crew.begin(url, tokens)
   const scrapes = startScrapes(nodes)
   undo.push(scrapes.stop)
   const clients: Client[] = []

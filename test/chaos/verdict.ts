@@ -47,8 +47,10 @@ export const judgeLog = (log: Log, violations: Violations): void => {
     violations.check('turns', () => checkTurns(part))
   }
   for (const chunks of byArtifact(log.artifacts).values()) {
-    const texts = chunks.map(({ artifact }) => artifact.parts[0].text)
-    if (texts.some((text, n) => text !== String(n))) {
+    // One that replaces the artifact may be repeated; one that is appended may not.
+    const from = chunks.findLastIndex(({ append }) => !append)
+    const texts = chunks.slice(from).map(({ artifact }) => artifact.parts[0].text)
+    if (from < 0 || texts.some((text, n) => text !== String(n))) {
       violations.add('chunks', `${chunks[0].todo_id} ${chunks[0].artifact_id}: ${texts}`)
     }
   }
@@ -149,8 +151,8 @@ export const judgeStreams = (
         chunk ? { seq: event.seq, chunk: [chunk[0], chunk[1], chunk[2][0].text] } : event,
       )
     if (JSON.stringify(read) !== JSON.stringify(due)) {
-      const seqs = (shown: readonly Answer[]): string => shown.map(({ seq }) => seq).join(' ')
-      violations.add('a stream', `${what} from ${first.seq}: ${seqs(read)}; logged ${seqs(due)}`)
+      const [got, logged] = [read, due].map((shown) => JSON.stringify(shown))
+      violations.add('a stream', `${what} from ${first.seq}: ${got}; logged ${logged}`)
     }
   }
 }

@@ -33,7 +33,7 @@ export const WORKS: readonly Work[] = [
 ]
 
 /** Chunks of the artifact that each attempt writes. */
-export const CHUNKS = 3
+export const CHUNKS = 5
 
 /** Short, so that a frozen holder comes back too late. */
 export const LEASE_SECONDS = 2

@@ -213,8 +213,11 @@ export const shownAfter = (log: Log, id: string, after: number): Answer[] => {
       const chunk = chunksAt.get(seq)
       if (chunk) return { seq, chunk: [chunk.artifact_id, chunk.append, chunk.artifact.parts] }
       const words = wordsAt.get(seq)
-      const said = words?.role === 'agent' ? words.message_id : null
-      return { seq, state: retrying ? 'SUBMITTED' : SEEN_AS[to_state], said }
+      const state = retrying ? 'SUBMITTED' : SEEN_AS[to_state]
+      // A failure that its agent said nothing of is put into words.
+      const unsaid = state === 'FAILED' ? `failure-${seq}` : null
+      const said = words?.role === 'agent' ? words.message_id : unsaid
+      return { seq, state, said }
     })
 }
 
