@@ -7,9 +7,9 @@ import { once } from 'node:events'
 import net from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { killed } from '../support/child.ts'
+import { type Link, openLink } from '../support/link.ts'
 import { spawnServe } from '../support/serve-child.ts'
 import { until } from '../support/until.ts'
-import { type Link, openLink } from './link.ts'
 import type { Violations } from './violations.ts'
 
 export interface Node {

@@ -1,5 +1,5 @@
 /**
- * A network of the run's own: a TCP proxy on loopback whose connections can be reset, stalled, or
+ * A network of the tests' own: a TCP proxy on loopback whose connections can be reset, stalled, or
  * cut at the very moment an answer comes through them.
  */
 import net from 'node:net'
@@ -8,8 +8,10 @@ export interface Link {
   port: number
   /** Resets about this share of the connections there are. */
   drop(share: number, random: () => number): void
-  /** The next `count` answers are lost, each with its connection. */
-  loseAnswers(count: number): void
+  /** The next `count` answers (that fit) are lost, each with its connection. */
+  loseAnswers(count: number, fits?: (answer: Buffer) => boolean): void
+  /** How many of them have been lost by now. */
+  lost(): number
   /** Nothing goes through for so long; nothing is closed. */
   stall(ms: number): void
   /** Everything goes through again. */
@@ -26,6 +28,8 @@ interface Pair {
 export const openLink = async (dial: () => net.Socket | null): Promise<Link> => {
   const pairs = new Set<Pair>()
   let toLose = 0
+  let lost = 0
+  let fits: (answer: Buffer) => boolean = () => true
   let stalledUntil = 0
   let timer: NodeJS.Timeout | undefined
 
@@ -38,9 +42,9 @@ export const openLink = async (dial: () => net.Socket | null): Promise<Link> => 
     pair.server.destroy()
   }
 
-  const forward = (from: net.Socket, to: net.Socket, lost: () => boolean): void => {
+  const forward = (from: net.Socket, to: net.Socket, loses: (chunk: Buffer) => boolean) => {
     from.on('data', (chunk) => {
-      if (lost() || to.write(chunk)) return
+      if (loses(chunk) || to.write(chunk)) return
       from.pause()
       to.once('drain', () => {
         if (!isStalled()) from.resume()
@@ -65,9 +69,10 @@ export const openLink = async (dial: () => net.Socket | null): Promise<Link> => 
     const pair: Pair = { client, server: upstream }
     pairs.add(pair)
     forward(client, upstream, () => false)
-    forward(upstream, client, () => {
-      if (toLose <= 0) return false
+    forward(upstream, client, (answer) => {
+      if (toLose <= 0 || !fits(answer)) return false
       toLose -= 1
+      lost += 1
       cut(pair)
       return true
     })
@@ -89,9 +94,11 @@ export const openLink = async (dial: () => net.Socket | null): Promise<Link> => 
     drop: (share, random) => {
       for (const pair of pairs) if (random() < share) cut(pair)
     },
-    loseAnswers: (count) => {
-      toLose += count
+    loseAnswers: (count, fitting = () => true) => {
+      toLose = count
+      fits = fitting
     },
+    lost: () => lost,
     stall: (ms) => {
       stalledUntil = performance.now() + ms
       for (const pair of pairs) {
