@@ -13,7 +13,15 @@ import { judgeHooks } from './hooks.ts'
 import { inflict } from './inflict.ts'
 import { planOf } from './plan.ts'
 import { raise, type Town } from './town.ts'
-import { judgeBoard, judgeLog, judgeSteps, judgeStreams, judgeTasks, judgeTold } from './verdict.ts'
+import {
+  judgeBoard,
+  judgeLog,
+  judgeSteps,
+  judgeStreams,
+  judgeTasks,
+  judgeThrown,
+  judgeTold,
+} from './verdict.ts'
 import { openViolations, type Violation, type Violations } from './violations.ts'
 
 export interface RunOptions {
@@ -33,8 +41,8 @@ export interface Report {
 const FIRST_PART = 0.65
 /** Peace has come by then, or it never does. */
 const REST_MS = 90_000
-/** A node is ended and started each, so that no sweep has to be waited for. */
-const ROLL_MS = 6000
+/** Seconds after which a node is ended and started, so that no sweep has to be waited for. */
+const ROLL_TICKS = 6
 
 interface Run {
   town: Town
@@ -135,11 +143,11 @@ const rest = async (
     .finally(() => {
       quiet = true
     })
-  for (let turn = 0; !quiet; turn += 1) {
-    await Promise.race([calm, pause(ROLL_MS)])
+  for (let tick = 1; !quiet; tick += 1) {
+    await Promise.race([calm, pause(1000)])
     // What was tried in vain is due again at once.
     await town.sql('update push_configs set due_at = now() where due_at > now()')
-    if (!quiet) await meanwhile(turn)
+    if (!quiet && tick % ROLL_TICKS === 0) await meanwhile(tick / ROLL_TICKS)
   }
   clearTimeout(limit)
   town.hooks.calm(false)
@@ -173,6 +181,7 @@ const judge = async ({ town, violations, summary }: Run): Promise<void> => {
   judgeTasks(log, await sql('select * from messages where seq = 1'), records, violations)
   judgeStreams(log, records, violations)
   judgeSteps(log, crew.steps, violations)
+  judgeThrown(crew.steps, violations)
   judgeTold(log, told, violations)
   judgeBoard(log, board, violations)
   const owed = {

@@ -197,6 +197,25 @@ export const judgeSteps = (log: Log, steps: readonly Step[], violations: Violati
   judgeOwed(log, steps, violations)
 }
 
+/** What may be thrown at a handler: its own errors, the end of its attempt, and that nobody answered. */
+const MAY_THROW = [
+  /^Error: the first attempt fails/,
+  /^NonRetryable: never to be tried again/,
+  /^AbortError: /,
+  // What ends an attempt may come when it is somebody else's already.
+  /^AgentApiError: You no longer hold this todo/,
+  /^ConnectionError: /,
+  /^AgentApiError: The service is not available/,
+]
+
+/** A handler fails where its work does, not because something else broke that could be made good. */
+export const judgeThrown = (steps: readonly Step[], violations: Violations): void => {
+  for (const { what, id, fence, error = '' } of steps) {
+    if (what !== 'threw' || MAY_THROW.some((known) => known.test(error))) continue
+    violations.add('thrown at a handler', `${id} ${fence}: ${error}`)
+  }
+}
+
 /** Every message that was taken from a client was given to whoever completed its task. */
 const judgeOwed = (log: Log, steps: readonly Step[], violations: Violations): void => {
   const given = new Set(
