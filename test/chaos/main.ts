@@ -3,7 +3,7 @@
  * so long, then says what did not hold. Ends with 1 where anything did not.
  */
 import { parseArgs } from 'node:util'
-import { runChaos } from './run.ts'
+import { runChaos, unwind } from './run.ts'
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`)
 
@@ -21,10 +21,16 @@ if (!Number.isSafeInteger(seed) || !(seconds >= 5 && seconds <= 3600)) {
   process.exit(2)
 }
 
+const undo: (() => Promise<unknown>)[] = []
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => void unwind(undo).finally(() => process.exit(130)))
+}
+
 say(`seed ${seed}, ${seconds} s of faults`)
 const { violations, summary } = await runChaos({
   seed,
   seconds,
+  undo,
   ...(values.verbose && {
     say: (line) => say(`${(performance.now() / 1000).toFixed(1).padStart(6)} s  ${line}`),
   }),

@@ -15,7 +15,7 @@ const FAULTS = {
   'kill agent': [0, 1000],
   'end agent': [0, 500],
   /** Often past its lease: a holder that comes back late. */
-  'freeze agent': [1000, 6000],
+  'freeze agent': [1000, 9000],
   /** A clean stop and a start. */
   'restart database': [200, 1500],
   /** kill -9 of all its processes, then recovery. */
@@ -32,7 +32,7 @@ const FAULTS = {
   'stall connections': [500, 3000],
 } as const satisfies Record<string, readonly [number, number]>
 
-export type FaultKind = keyof typeof FAULTS
+type FaultKind = keyof typeof FAULTS
 
 export interface Fault {
   atMs: number

@@ -15,7 +15,7 @@ export interface ReachOptions {
   over: AbortSignal
 }
 
-export interface Wish {
+interface Wish {
   key?: string | undefined
   lastEventId?: string | undefined
   timeoutMs?: number

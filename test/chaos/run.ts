@@ -5,23 +5,12 @@
  * task has to come to its end; after both the verdict.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { readLog } from '../support/checker.ts'
-import { operate } from '../support/steps.ts'
 import { until } from '../support/until.ts'
-import { type Counts, countLog, differences, minus, readMetrics, sum } from './counters.ts'
-import { judgeHooks } from './hooks.ts'
+import { countLog, differences, minus } from './counters.ts'
 import { inflict } from './inflict.ts'
+import { judge } from './judge.ts'
 import { planOf } from './plan.ts'
 import { raise, type Town } from './town.ts'
-import {
-  judgeBoard,
-  judgeLog,
-  judgeSteps,
-  judgeStreams,
-  judgeTasks,
-  judgeThrown,
-  judgeTold,
-} from './verdict.ts'
 import { openViolations, type Violation, type Violations } from './violations.ts'
 
 export interface RunOptions {
@@ -30,6 +19,15 @@ export interface RunOptions {
   seconds: number
   /** Told of each fault as it comes. */
   say?: (line: string) => void
+  /** What a caller that is interrupted has to unwind. */
+  undo?: Undo
+}
+
+type Undo = (() => Promise<unknown>)[]
+
+/** Ends every process and removes every folder. */
+export const unwind = async (undo: Undo): Promise<void> => {
+  for (let step = undo.pop(); step; step = undo.pop()) await step().catch(() => {})
 }
 
 export interface Report {
@@ -52,20 +50,21 @@ interface Run {
   say: (line: string) => void
 }
 
-export const runChaos = async ({ seed, seconds, say = () => {} }: RunOptions): Promise<Report> => {
+export const runChaos = async (options: RunOptions): Promise<Report> => {
+  const { seed, seconds, say = () => {}, undo = [] } = options
   const violations = openViolations()
   const over = new AbortController()
-  const undo: (() => Promise<unknown>)[] = []
   try {
     const town = await raise({ seed, violations, over: over.signal, undo })
     say('everybody is there')
     const run: Run = { town, violations, over, summary: {}, say }
     await firstPart(run, seed, seconds * FIRST_PART)
     if (!over.signal.aborted) await secondPart(run, seed + 1, seconds * (1 - FIRST_PART))
-    await judge(run)
-    return { violations: violations.all(), summary: run.summary }
+    const counted = await judge(town, violations)
+    return { violations: violations.all(), summary: { ...run.summary, ...counted } }
   } finally {
-    for (let step = undo.pop(); step; step = undo.pop()) await step().catch(() => {})
+    over.abort(new Error('the run is over'))
+    await unwind(undo)
   }
 }
 
@@ -147,7 +146,9 @@ const rest = async (
     await Promise.race([calm, pause(1000)])
     // What was tried in vain is due again at once.
     await town.sql('update push_configs set due_at = now() where due_at > now()')
-    if (!quiet && tick % ROLL_TICKS === 0) await meanwhile(tick / ROLL_TICKS)
+    if (quiet || tick % ROLL_TICKS !== 0) continue
+    for (const line of await goingOn(town)) say(line)
+    await meanwhile(tick / ROLL_TICKS)
   }
   clearTimeout(limit)
   town.hooks.calm(false)
@@ -160,98 +161,22 @@ const UNREST = `
     (select count(*)::int from deliveries where state = 'pending') as owed,
     (select count(*)::int from events where position is null) as unplaced`
 
+const GOING = `
+  select t.id, t.queue, t.state, t.front, round(extract(epoch from t.lease_expires_at - now()), 1) as lease,
+    (select string_agg(e.verb, ' ' order by e.seq) from events e where e.todo_id = t.id) as verbs
+  from todos t where t.finished_at is null order by t.updated_at limit 10`
+
+/** What peace still waits for, in a few lines. */
+const goingOn = async ({ sql, crew }: Town): Promise<string[]> => {
+  const [unrest] = await sql(UNREST)
+  const going = await sql(GOING)
+  return [
+    `${JSON.stringify(unrest)}, crew ${crew.complete() ? 'complete' : 'not complete'}`,
+    ...going.map((todo) => JSON.stringify(Object.values(todo))),
+  ]
+}
+
 const isQuiet = async ({ sql, crew }: Town): Promise<boolean> => {
   const [{ going, owed, unplaced }] = (await sql(UNREST)) as [Record<string, number>]
   return going === 0 && owed === 0 && unplaced === 0 && crew.complete()
-}
-
-/* --------------------------------------------------------------- the verdict */
-
-const judge = async ({ town, violations, summary }: Run): Promise<void> => {
-  const { sql, clients, crew, board, hooks, nodes, scrapes } = town
-  const records = clients.flatMap((client) => client.records)
-  const told = clients.flatMap((client) => client.told)
-  const log = await readLog(sql)
-  const placed = log.events.filter(({ position }) => position !== null)
-  const newest = Math.max(
-    ...placed.map(({ position, ready }) => Number(position) + (ready ? 1 : 0)),
-  )
-  await until(() => (board.frames.at(-1)?.id ?? 0) >= newest).catch(() => {})
-  judgeLog(log, violations)
-  judgeTasks(log, await sql('select * from messages where seq = 1'), records, violations)
-  judgeStreams(log, records, violations)
-  judgeSteps(log, crew.steps, violations)
-  judgeThrown(crew.steps, violations)
-  judgeTold(log, told, violations)
-  judgeBoard(log, board, violations)
-  const owed = {
-    configs: await sql('select * from push_configs'),
-    deliveries: await sql('select * from deliveries'),
-  }
-  judgeHooks(log, owed, records, hooks, violations)
-  await judgeNodes(town, violations)
-  await judgeWaits(town, log.todos, violations)
-
-  const streams = records.filter(({ frames }) => frames !== null)
-  const claims = log.events.filter(({ verb }) => verb === 'claim').length
-  Object.assign(summary, {
-    tasks: records.length,
-    todos: log.todos.length,
-    events: log.events.length,
-    claims,
-    takeovers: log.events.filter((each) => each.verb === 'claim' && each.from_state === 'claimed')
-      .length,
-    streams: streams.length,
-    'streams taken up again': clients.reduce((all, client) => all + client.resumed(), 0),
-    'board frames': board.frames.length,
-    'board taken up again': board.resumed(),
-    deliveries: owed.deliveries.length,
-    'webhook requests': hooks.told.length,
-    'agent processes': crew.begun(),
-    'node lives': scrapes.lives().length,
-    nodes: nodes.length,
-  })
-}
-
-/** Nodes are well, hold no stream of nobody, never counted what did not happen, and see the queues as they are. */
-const judgeNodes = async ({ nodes, scrapes, sql }: Town, violations: Violations): Promise<void> => {
-  const logged = await countLog(sql)
-  const over = differences(sum(scrapes.lives()), logged, (own, due) => own <= due)
-  for (const line of over) violations.add('counted more than happened', line)
-  const live = await sql(
-    'select queue, state, count(*)::int as n from todos where finished_at is null group by 1, 2',
-  )
-  for (const node of nodes) {
-    await node
-      .ready(10_000)
-      .catch((error: unknown) => violations.add('not ready', `${node.name}: ${error}`))
-    const url = node.url()
-    if (url === null) continue
-    const open = (counts: Counts) => counts.get('switchboard_streams_open{kind="a2a"}') ?? 0
-    await until(async () => open(await readMetrics(url)) === 0).catch(() =>
-      violations.add('a stream is left open', node.name),
-    )
-    const metrics = await readMetrics(url)
-    for (const [series, value] of metrics) {
-      const [, queue, state] =
-        /^switchboard_queue_todos{queue="(.*)",state="(.*)"}$/.exec(series) ?? []
-      if (queue === undefined) continue
-      const due = live.find((row) => row.queue === queue && row.state === state)?.n ?? 0
-      if (value !== due) violations.add('a gauge', `${node.name} ${series} ${value}, not ${due}`)
-    }
-  }
-}
-
-/** What has not ended says what it waits for. */
-const judgeWaits = async (
-  { url }: Town,
-  todos: readonly { id: string; finished_at: unknown }[],
-  violations: Violations,
-): Promise<void> => {
-  for (const { id } of todos.filter(({ finished_at }) => finished_at === null)) {
-    const why = await operate({ url }, 'todos.why', { id }).catch(() => null)
-    if (!JSON.stringify(why).includes('waits')) {
-      violations.add('waits, and nobody knows for what', `${id}: ${JSON.stringify(why)}`)
-    }
-  }
 }

@@ -36,7 +36,7 @@ export const WORKS: readonly Work[] = [
 export const CHUNKS = 5
 
 /** Short, so that a frozen holder comes back too late. */
-export const LEASE_SECONDS = 2
+export const LEASE_SECONDS = 4
 
 export const QUEUES = {
   /** Conversations, one task at a time each; no todo may run out of attempts. */
