@@ -30,7 +30,7 @@ const writes = async (ctx: Context, { does }: Tale): Promise<void> => {
   for (let n = 0; n < CHUNKS; n += 1) {
     const parts = [{ text: String(n) }]
     await does(artifactId, () => ctx.artifact({ artifactId, append: n > 0, parts }))
-    await while_(ctx, 30)
+    await while_(ctx, 150)
   }
 }
 

@@ -13,7 +13,8 @@ export interface Crew {
   begun(): number
   kill(who: number, backMs: number): void
   end(who: number, backMs: number): void
-  freeze(who: number, ms: number): void
+  /** The next that is at work, until another has taken over from it, but no longer than this. */
+  freeze(ms: number): void
   /** All are there and none is frozen. */
   complete(): boolean
   close(): Promise<void>
@@ -22,7 +23,10 @@ export interface Crew {
 interface Member {
   child: ChildProcess
   loaded: Promise<unknown>
-  busy: boolean
+  /** What it has claimed. */
+  claimed: Set<string>
+  /** Of one that is frozen. */
+  thaw: (() => void) | null
 }
 
 /** One agent for each clock, which is wrong by so much. They are loaded; `begin` sets them to work. */
@@ -33,6 +37,8 @@ export const loadCrew = (skewsMs: readonly number[]): Crew => {
   /** One loaded for each place: loading takes longer than dying. */
   const spares: Member[] = []
   let begun = 0
+  /** Somebody is to be frozen. */
+  let freezeMs = 0
   let closing = false
   let to: { url: string; tokens: readonly string[] } | null = null
 
@@ -47,10 +53,42 @@ export const loadCrew = (skewsMs: readonly number[]): Crew => {
     child.once('exit', () => all.delete(child))
     child.stdin.on('error', () => {})
     const lines = createInterface({ input: child.stdout })
+    const member: Member = {
+      child,
+      loaded: once(lines, 'line'),
+      claimed: new Set<string>(),
+      thaw: null,
+    }
     lines.on('line', (line) => {
-      if (line !== 'loaded') steps.push(JSON.parse(line) as Step)
+      if (line !== 'loaded') hear(member, JSON.parse(line) as Step)
     })
-    return { child, loaded: once(lines, 'line'), busy: false }
+    return member
+  }
+
+  const freeze = (member: Member, ms: number): void => {
+    member.child.kill('SIGSTOP')
+    const thaw = (): void => {
+      clearTimeout(timer)
+      member.thaw = null
+      member.child.kill('SIGCONT')
+    }
+    const timer = setTimeout(thaw, ms)
+    member.thaw = thaw
+  }
+
+  /** Whose todo another has just taken over comes back at that very moment, to write under its fence. */
+  const hear = (teller: Member, step: Step): void => {
+    steps.push(step)
+    const amidst = step.what === 'did' && step.name?.startsWith('say-')
+    if (freezeMs > 0 && amidst && !teller.thaw && members.includes(teller)) {
+      freeze(teller, freezeMs)
+      freezeMs = 0
+    }
+    if (step.what !== 'claimed') return
+    teller.claimed.add(step.id)
+    for (const other of members) {
+      if (other !== teller && other?.claimed.has(step.id)) other.thaw?.()
+    }
   }
 
   const fill = async (place: number): Promise<void> => {
@@ -66,7 +104,7 @@ export const loadCrew = (skewsMs: readonly number[]): Crew => {
   const signal = (who: number, name: NodeJS.Signals, backMs: number): void => {
     const place = who % members.length
     const member = members[place]
-    if (!member || member.busy) return
+    if (!member || member.thaw) return
     members[place] = null
     member.child.kill(name)
     member.child.kill('SIGCONT')
@@ -85,17 +123,10 @@ export const loadCrew = (skewsMs: readonly number[]): Crew => {
     begun: () => begun,
     kill: (who, backMs) => signal(who, 'SIGKILL', backMs),
     end: (who, backMs) => signal(who, 'SIGTERM', backMs),
-    freeze: (who, ms) => {
-      const member = members[who % members.length]
-      if (!member || member.busy) return
-      member.busy = true
-      member.child.kill('SIGSTOP')
-      setTimeout(() => {
-        member.child.kill('SIGCONT')
-        member.busy = false
-      }, ms)
+    freeze: (ms) => {
+      freezeMs = ms
     },
-    complete: () => members.every((member) => member !== null && !member.busy),
+    complete: () => members.every((member) => member !== null && !member.thaw),
     close: async () => {
       closing = true
       await Promise.all([...all].map(killed))

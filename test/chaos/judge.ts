@@ -6,7 +6,7 @@ import { type Counts, countLog, differences, readMetrics, sum } from './counters
 import { judgeHooks } from './hooks.ts'
 import type { Town } from './town.ts'
 import { judgeBoard, judgeLog, judgeStreams, judgeTasks, judgeTold } from './verdict.ts'
-import { judgeSteps, judgeThrown } from './verdict-steps.ts'
+import { countStale, judgeSteps, judgeThrown } from './verdict-steps.ts'
 import type { Violations } from './violations.ts'
 
 /** Everything that is judged once nothing moves any more, and how much there was of it. */
@@ -47,6 +47,7 @@ export const judge = async (
     claims,
     takeovers: log.events.filter((each) => each.verb === 'claim' && each.from_state === 'claimed')
       .length,
+    'writes tried under a stale fence': countStale(crew.steps),
     streams: streams.length,
     'streams taken up again': clients.reduce((all, client) => all + client.resumed(), 0),
     'board frames': board.frames.length,

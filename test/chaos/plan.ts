@@ -14,8 +14,8 @@ const FAULTS = {
   'freeze node': [500, 4500],
   'kill agent': [0, 1000],
   'end agent': [0, 500],
-  /** Often past its lease: a holder that comes back late. */
-  'freeze agent': [1000, 9000],
+  /** Past its lease, until another has taken over: a holder that comes back late. */
+  'freeze agent': [5000, 14_000],
   /** A clean stop and a start. */
   'restart database': [200, 1500],
   /** kill -9 of all its processes, then recovery. */

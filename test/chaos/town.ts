@@ -97,8 +97,12 @@ export const raise = async (options: TownOptions): Promise<Town> => {
   undo.push(hooks.close)
   const board = readBoard(url, ADMIN_TOKEN)
   undo.push(board.close)
-  // Two agents share each endpoint, as the processes of one program do.
-  const tokens = await Promise.all([1, 2, 3].map((n) => vend(`crew ${n}`, ['work', 'send'])))
+  // Five share an endpoint, as the processes of one program do: nothing but the fence tells them apart.
+  const [shared, own] = [
+    await vend('crew', ['work', 'send']),
+    await vend('loner', ['work', 'send']),
+  ]
+  const tokens = [shared, shared, shared, shared, shared, own]
   await crew.begin(url, tokens)
   const scrapes = startScrapes(nodes)
   undo.push(scrapes.stop)

@@ -76,3 +76,15 @@ const judgeOwed = (log: Log, steps: readonly Step[], violations: Violations): vo
     }
   }
 }
+
+/** How often an agent tried to write although another had told that it has claimed since. */
+export const countStale = (steps: readonly Step[]): number => {
+  const newest = new Map<string, number>()
+  let stale = 0
+  for (const { what, id, fence } of steps) {
+    const known = newest.get(id) ?? 0
+    if (what === 'claimed') newest.set(id, Math.max(known, Number(fence)))
+    else if (what === 'tries' && Number(fence) < known) stale += 1
+  }
+  return stale
+}
