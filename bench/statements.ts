@@ -3,6 +3,7 @@
  * would have sent. So a ceiling is measured with the very SQL of the store, never with a copy.
  */
 import { randomUUID } from 'node:crypto'
+import { newId } from '../src/base/time-id.ts'
 import { EVERYTHING } from '../src/domain/scope.ts'
 import type { Message } from '../src/domain/todo.ts'
 import { readClaimed } from '../src/store/claim.ts'
@@ -44,8 +45,8 @@ export const newMessage = (): Message => ({
 })
 
 export const newTodo = (): NewTodo => {
-  const id = randomUUID()
-  const contextId = randomUUID()
+  const id = newId()
+  const contextId = newId()
   return {
     id,
     queue: QUEUE,

@@ -13,9 +13,8 @@ import {
   SETTLE_MS,
   type UnreadPolicy,
 } from './attempt.ts'
-import { type Connection, connect, retryDelayMs } from './connection.ts'
+import { type Connection, connect, mayBeDone, retryDelayMs } from './connection.ts'
 import { describe } from './context.ts'
-import { ConnectionError } from './errors.ts'
 import { readEvents } from './event-stream.ts'
 import { type AgentLog, stderrLog } from './log.ts'
 import type { ClaimedTodo } from './wire.ts'
@@ -138,7 +137,7 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
       } catch (error) {
         if (stopping.aborted) break
         failures += 1
-        answerLost ||= error instanceof ConnectionError && error.sent
+        answerLost ||= mayBeDone(error)
         const waitMs = retryDelayMs(error, failures, true) ?? backoffMs(failures)
         log.warn({ error: describe(error), failures, waitMs }, 'could not claim')
         await sleep(waitMs, stopping).catch(() => {})

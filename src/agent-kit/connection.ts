@@ -1,7 +1,8 @@
 /**
  * JSON-RPC over fetch: one call, its errors, and when to try it again. A call that was certainly
- * not carried out (connection refused, 503, 429) is always tried again; one whose answer was lost
- * only if it is `repeatable`, that is, harmless when done twice. Every retry is bounded by
+ * not carried out (connection refused, 503, 429) is always tried again; one whose answer was lost,
+ * here or between the server and its database, only if it is `repeatable`, that is, harmless when
+ * done twice. Every retry is bounded by
  * `retryForMs`; a long outage is for the caller to sit out.
  */
 import { backoffMs, sleep } from '../base/time.ts'
@@ -48,6 +49,12 @@ export const connect = (address: { url: string; token: string }): Connection => 
   }
 }
 
+/** Nobody knows whether the call was carried out: its answer was lost. */
+export const mayBeDone = (error: unknown): boolean =>
+  error instanceof ConnectionError
+    ? error.sent
+    : error instanceof AgentApiError && error.data.outcome === 'unknown'
+
 /** Milliseconds until the next try, or null where there must be none. `failures` is 1-based. */
 export const retryDelayMs = (
   error: unknown,
@@ -55,7 +62,8 @@ export const retryDelayMs = (
   repeatable: boolean,
 ): number | null => {
   const own = backoffMs(failures)
-  if (error instanceof ConnectionError) return repeatable || !error.sent ? own : null
+  if (mayBeDone(error) && !repeatable) return null
+  if (error instanceof ConnectionError) return own
   if (error instanceof AgentApiError && (error.status === 503 || error.status === 429)) {
     return Math.max((error.retryAfterSeconds ?? 0) * 1000, own)
   }

@@ -3,7 +3,7 @@
  * a todo that the handler leaves is ended is decided in attempt.ts.
  */
 import { randomUUID } from 'node:crypto'
-import { NonRetryable } from './errors.ts'
+import { isRefusal, NonRetryable } from './errors.ts'
 import type { Hold } from './hold.ts'
 import type { Inbox, Listener } from './inbox.ts'
 import { runTool, type ToolOptions } from './tool.ts'
@@ -148,8 +148,12 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
     todo,
     signal: hold.signal,
     async say(what) {
-      // Said twice it is the same message: it keeps its id.
-      await hold.verb('todos.say', { message: toMessage(what) }, { repeatable: true })
+      // Said twice it is the same message: it keeps its id, and may be there already.
+      await hold
+        .verb('todos.say', { message: toMessage(what) }, { repeatable: true })
+        .catch((error: unknown) => {
+          if (!isRefusal(error, 'duplicate')) throw error
+        })
     },
     async artifact({ append = false, lastChunk = false, ...rest }) {
       const artifact = { artifactId: randomUUID(), ...rest }

@@ -44,6 +44,8 @@ export interface RefusalDetail {
   /** What was asked for beyond what may be given, by name. */
   refused?: string[]
   retryAfterSeconds?: number
+  /** Of what is unavailable: it may have been done all the same, only its answer was lost. */
+  outcome?: 'unknown'
   violations?: Violation[]
   id?: string
 }

@@ -212,11 +212,14 @@ export const VERBS = {
     event: true,
     shown: null,
   },
-  /** The parent waits for its children without a holder; claimable once the condition holds. */
+  /**
+   * The parent waits for its children without a holder; claimable once the condition holds. What is
+   * unread stays owed, to whoever goes on.
+   */
   join: {
     by: 'agent',
     from: held,
-    when: ['held', 'readAll'],
+    when: ['held'],
     to: 'pending',
     lease: 'clear',
     attempt: 'released',

@@ -56,6 +56,8 @@ export interface Problem {
   /** Names of what was asked for and may not be given. */
   refused?: readonly string[]
   retryAfterSeconds?: number
+  /** It may have been done all the same. */
+  outcome?: 'unknown'
   metadata?: Record<string, string>
   requestId?: string
 }
@@ -79,6 +81,7 @@ const ofRefusal = ({ kind, message, detail }: Refusal, requestId: string): Probl
     retryAfterSeconds: Math.max(1, Math.ceil(detail.retryAfterSeconds ?? RETRY_AFTER[kind])),
   }),
   ...(kind === 'unavailable' && { requestId }),
+  ...(detail.outcome !== undefined && { outcome: detail.outcome }),
 })
 
 /** Reads what was thrown. `requestId` (any short string) shows only where the log holds more. */
@@ -199,12 +202,14 @@ const metadataOf = ({
   error,
   limit,
   refused,
+  outcome,
 }: Problem): Record<string, string> => ({
   ...metadata,
   ...(state !== undefined && { state }),
   ...(error !== undefined && { error }),
   ...(limit !== undefined && { limit: String(limit) }),
   ...(refused !== undefined && { refused: refused.join(', ') }),
+  ...(outcome !== undefined && { outcome }),
 })
 
 export const detailsOf = (problem: Problem, row: Row): object[] => {
@@ -270,7 +275,7 @@ export const API_ERRORS: Record<ProblemKind, Row> = {
 export const apiError: Wording = (problem) => {
   const row = API_ERRORS[problem.kind]
   const { violations, state, error, unread, limit, refused, retryAfterSeconds } = problem
-  const { metadata, requestId } = problem
+  const { metadata, requestId, outcome } = problem
   return answer(problem, row, {
     reason: row.reason,
     ...metadata,
@@ -281,6 +286,7 @@ export const apiError: Wording = (problem) => {
     ...(limit !== undefined && { limit }),
     ...(refused && { refused }),
     ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
+    ...(outcome !== undefined && { outcome }),
     ...(requestId !== undefined && { requestId }),
   })
 }

@@ -293,15 +293,11 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     join: async ({ children, until, ...held }, caller) => {
       await lookHeld(held, endpointWith(caller, 'work'))
       await family.check(held.id, children)
-      try {
-        const moved = await move('join', held, caller, { children, joinUntil: until })
-        count(moved, 'released')
-        // A child may have ended a moment ago, when nobody waited for it yet.
-        await family.look(held.id)
-        return moved.todo
-      } catch (error) {
-        throw await unreadRefusal(error, held.id)
-      }
+      const moved = await move('join', held, caller, { children, joinUntil: until })
+      count(moved, 'released')
+      // A child may have ended a moment ago, when nobody waited for it yet.
+      await family.look(held.id)
+      return moved.todo
     },
     get: async (id, caller) => {
       const view = await readView(database, id, scopeOf(endpointWith(caller, 'work')))

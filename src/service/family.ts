@@ -3,9 +3,10 @@
  * parent. Whoever ends tells its parent after the commit, and a parent looks after its own; what is
  * missed even so, the sweep finds, so that no join hangs.
  */
-import { randomUUID } from 'node:crypto'
+
 import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
+import { newId } from '../base/time-id.ts'
 import { invalid, Refusal } from '../domain/errors.ts'
 import type { Todo } from '../domain/todo.ts'
 import type { Database, Session } from '../store/database.ts'
@@ -75,8 +76,8 @@ export const createFamily = (parts: FamilyParts): Family => {
   ): Promise<Todo> => {
     const queue = await directory.queue(child.queue)
     const { timeouts, maxAttempts } = queue?.policy ?? {}
-    const id = randomUUID()
-    const contextId = randomUUID()
+    const id = newId()
+    const contextId = newId()
     const deadline = child.deadlineSeconds ?? timeouts?.scheduleToClose
     const effects = shrink(parent.effects, child.effects)
     const added = await addTodo(session, {

@@ -4,8 +4,9 @@
  * something else (system.md section 7), and a queue may let an author speak to its live todo
  * without naming it.
  */
-import { randomUUID } from 'node:crypto'
+
 import type { Metrics } from '../base/metrics.ts'
+import { newId } from '../base/time-id.ts'
 import { Refusal } from '../domain/errors.ts'
 import { phaseOf } from '../domain/lifecycle.ts'
 import type { BusyPolicy } from '../domain/policy.ts'
@@ -102,7 +103,7 @@ export const createIntake = (parts: IntakeParts): Intake => {
       if (client) rate.take(client)
       const { message } = send
       const key = await keys.of(send, queue.policy, clientId)
-      const contextId = message.contextId || randomUUID()
+      const contextId = message.contextId || newId()
       const line = message.contextId ? lineOf(queue, clientId, contextId) : null
       const busy = send.busy ?? 'enqueue'
       const looks = line !== null && (busy !== 'enqueue' || queue.policy.reentry === 'author')
@@ -165,7 +166,7 @@ export const createIntake = (parts: IntakeParts): Intake => {
 
 /** The todo that a message without one makes, by its queue's policy and its sender's wishes. */
 const freshTodo = (
-  { id = randomUUID(), message, metadata, priority = 1, timeouts }: Send,
+  { id = newId(), message, metadata, priority = 1, timeouts }: Send,
   { name, policy }: Queue,
   facts: Pick<NewTodo, 'clientId' | 'contextId' | 'firstInLine' | 'effects' | 'rejected' | 'push'>,
 ): Omit<NewTodo, 'line'> => {

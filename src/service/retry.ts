@@ -2,7 +2,7 @@
  * An operator's retry of a dead letter: a new todo with its first message, its sender and its
  * settings, no wider than it was. The dead one stays as it ended.
  */
-import { randomUUID } from 'node:crypto'
+import { newId } from '../base/time-id.ts'
 import { Refusal } from '../domain/errors.ts'
 import type { Timeouts } from '../domain/policy.ts'
 import type { Todo, TodoView } from '../domain/todo.ts'
@@ -26,7 +26,7 @@ export const createRetry = ({ database, intake, family }: RetryParts): Retry => 
     const queue = (await readQueues(database)).find(({ name }) => name === todo.queue)
     const first = messages[0]
     if (!queue || !first) return null
-    const id = randomUUID()
+    const id = newId()
     const next = {
       id,
       queue: todo.queue,

@@ -100,21 +100,42 @@ const isTimeout = (error: unknown): boolean =>
 const isNoId = (error: unknown): boolean =>
   error instanceof pg.DatabaseError && error.code === '22P02' && error.routine === 'string_to_uuid'
 
-const asRefusal = (error: unknown): unknown => {
-  if (isNoId(error)) return new Refusal('not_found')
-  return isAway(error) || isTimeout(error)
-    ? Object.assign(new Refusal('unavailable', { retryAfterSeconds: 1 }), { cause: error })
-    : error
+/** Of a server that takes no connection now: starting, full, without this database. */
+const NOT_TAKEN = new Set(['57P03', '53300', '3D000', '08001', '08004'])
+
+/** It failed before a word of it had left. */
+const isUnsent = (error: unknown): boolean => {
+  if (error instanceof pg.DatabaseError) return NOT_TAKEN.has(error.code ?? '')
+  const { code = '', message } = error as NodeJS.ErrnoException
+  return (
+    /^(ECONNREFUSED|ENOENT|ENOTFOUND|EAI_AGAIN|EHOST)/.test(code) ||
+    /timeout exceeded|due to connection timeout|not queryable/.test(message)
+  )
 }
+
+/** `writes`: had it been sent, and only its answer got lost, it may have been done. */
+const asRefusal = (error: unknown, writes: boolean): unknown => {
+  if (isNoId(error)) return new Refusal('not_found')
+  const away = isAway(error)
+  if (!away && !isTimeout(error)) return error
+  const refusal = new Refusal('unavailable', {
+    retryAfterSeconds: 1,
+    ...(away && writes && !isUnsent(error) && { outcome: 'unknown' as const }),
+  })
+  return Object.assign(refusal, { cause: error })
+}
+
+const isRead = ({ text }: Statement<unknown>): boolean => /^\s*select\b/i.test(text)
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
-const runAgainWhile = async <T>(work: () => Promise<T>): Promise<T> => {
+/** `writes` is asked after a failure: whether what had been sent by then may have been done. */
+const runAgainWhile = async <T>(work: () => Promise<T>, writes: () => boolean): Promise<T> => {
   for (let run = 1; ; run += 1) {
     try {
       return await work()
     } catch (error) {
-      if (!again(error) || run >= RUN_AGAIN_TIMES) throw asRefusal(error)
+      if (!again(error) || run >= RUN_AGAIN_TIMES) throw asRefusal(error, writes())
       await pause(Math.random() * 5 * run)
     }
   }
@@ -200,7 +221,8 @@ export const openDatabase = (options: DatabaseOptions): Database => {
 
   const transaction = async <T>(work: (session: Session) => Promise<T>): Promise<T> => {
     const rings: Ring[] = []
-    const result = await runAgainWhile(async () => {
+    let committing = false
+    const attempt = async (): Promise<T> => {
       rings.length = 0
       const client = await pool.connect()
       let broken: Error | undefined
@@ -216,6 +238,7 @@ export const openDatabase = (options: DatabaseOptions): Database => {
           query: async (text, values) => (await client.query(text, [...values])).rows,
           ring: (more) => rings.push(...more),
         })
+        committing = true
         await client.query('commit')
         return value
       } catch (error) {
@@ -231,14 +254,23 @@ export const openDatabase = (options: DatabaseOptions): Database => {
         client.removeListener('error', onError)
         client.release(broken)
       }
-    })
+    }
+    const result = await runAgainWhile(attempt, () => committing)
     ringNow(rings)
     return result
   }
 
   return {
-    run: (statement, values) => runAgainWhile(() => runOn(pool, statement, values)),
-    query: (text, values) => runAgainWhile(async () => (await pool.query(text, [...values])).rows),
+    run: (statement, values) =>
+      runAgainWhile(
+        () => runOn(pool, statement, values),
+        () => !isRead(statement),
+      ),
+    query: (text, values) =>
+      runAgainWhile(
+        async () => (await pool.query(text, [...values])).rows,
+        () => false,
+      ),
     ring: ringNow,
     transaction,
     onRing: (listen) => {

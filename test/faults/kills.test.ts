@@ -28,7 +28,7 @@ import { startOwnPostgres } from '../support/own-postgres.ts'
 import { randomOf } from '../support/seeded.ts'
 import { serveProcess } from '../support/serve-process.ts'
 import { ask, nextOf, operate, statesOf } from '../support/steps.ts'
-import type { Step } from '../support/steps-child.ts'
+import type { Step } from '../support/tale.ts'
 import { until } from '../support/until.ts'
 
 const SEED = Number(process.env.KILLS_SEED ?? Date.now() % 1_000_000)

@@ -70,6 +70,18 @@ test('a parent parks until all its children have ended, is at work to its client
   expect(events.find(({ verb }) => verb === 'joined')?.ready).toBe('joined')
 })
 
+// Seen by the chaos run: a parent that had been sent a message could never join, and died of it.
+test('a message that a parent has not read keeps it from nothing, and is owed to its next holder', async () => {
+  const { todo, ids } = await forked(['only'])
+  await a2a.send('by the way', { taskId: todo.id }, { returnImmediately: true })
+  const joined = await parent.call('todos.join', { ...todo.held, children: ids, until: 'all' })
+  expect(joined.state).toBe('pending')
+  await finishOne(ids)
+  const again = await parent.claim({ queues: ['parents'] })
+  expect(again.unread).toMatchObject([{ message: { parts: [{ text: 'by the way' }] } }])
+  await parent.call('todos.complete', { ...again.held, acknowledge: again.unread[0].seq })
+})
+
 test('any is satisfied by the first child; each wakes the parent at every one', async () => {
   const first = await forked(['one', 'two'])
   await parent.call('todos.join', { ...first.todo.held, children: first.ids, until: 'any' })

@@ -202,29 +202,33 @@ const SEEN_AS: Record<string, string> = {
   rejected: 'REJECTED',
 }
 
+/** What a stream has to show of a todo after the event `after`. */
+export const shownAfter = (log: Log, id: string, after: number): Answer[] => {
+  const of = ({ todo_id }: Answer): boolean => todo_id === id
+  const wordsAt = new Map(log.messages.filter(of).map((each) => [each.seq, each]))
+  const chunksAt = new Map(log.artifacts.filter(of).map((each) => [each.seq, each]))
+  return log.events
+    .filter((event) => of(event) && event.seq > after && !UNSEEN.includes(event.verb))
+    .map(({ seq, to_state, retrying }) => {
+      const chunk = chunksAt.get(seq)
+      if (chunk) return { seq, chunk: [chunk.artifact_id, chunk.append, chunk.artifact.parts] }
+      const words = wordsAt.get(seq)
+      const state = retrying ? 'SUBMITTED' : SEEN_AS[to_state]
+      // A failure that its agent said nothing of is put into words.
+      const unsaid = state === 'FAILED' ? `failure-${seq}` : null
+      const said = words?.role === 'agent' ? words.message_id : unsaid
+      return { seq, state, said }
+    })
+}
+
 /**
  * The frames of one task, as a client put them together over however many connections, are what
  * the log has to show from the first of them to its end.
  */
 export const checkStream = (log: Log, id: string, frames: readonly Frame[], hint: string): void => {
-  const own = log.events.filter((event) => event.todo_id === id)
-  const wordsAt = new Map(
-    log.messages.filter(({ todo_id }) => todo_id === id).map((each) => [each.seq, each]),
-  )
-  const chunksAt = new Map(
-    log.artifacts.filter(({ todo_id }) => todo_id === id).map((each) => [each.seq, each]),
-  )
   const [first, ...rest] = frames
   expect(first!.json.result.task?.id, hint).toBe(id)
-  const shown = own
-    .filter(({ seq, verb }) => seq > Number(first!.id) && !UNSEEN.includes(verb))
-    .map(({ seq, to_state, retrying }) => {
-      const chunk = chunksAt.get(seq)
-      if (chunk) return { seq, chunk: [chunk.artifact_id, chunk.append, chunk.artifact.parts] }
-      const words = wordsAt.get(seq)
-      const said = words?.role === 'agent' ? words.message_id : null
-      return { seq, state: retrying ? 'SUBMITTED' : SEEN_AS[to_state], said }
-    })
+  const shown = shownAfter(log, id, Number(first!.id))
   const read = rest.map(({ id: seq, json: { result } }) => {
     const { artifactUpdate: update, statusUpdate } = result
     if (update) {

@@ -16,6 +16,11 @@ export interface OwnPostgres {
   start(): Promise<void>
 }
 
+interface OwnedPostgres extends OwnPostgres {
+  /** Stops it, and nothing is left of it. */
+  remove(): Promise<void>
+}
+
 /** A process and its children. Stopped one by one as they are read, it would start new ones. */
 const treeOf = (pid: number): number[] => {
   process.kill(pid, 'SIGSTOP')
@@ -24,32 +29,50 @@ const treeOf = (pid: number): number[] => {
   return [pid, ...pairs.flatMap(([child, parent]) => (parent === pid ? [child!] : []))]
 }
 
-/** Durable, unlike that of the other tests: what was committed has to be there after a restart. */
-export const startOwnPostgres = async (): Promise<OwnPostgres> => {
+/**
+ * Durable, unlike that of the other tests: what was committed has to be there after a restart. Its
+ * caller removes it.
+ */
+export const openOwnPostgres = async (): Promise<OwnedPostgres> => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'sb-restart-'))
   // As root, PostgreSQL runs as another user, who must get there.
   fs.chmodSync(folder, 0o711)
   const data = path.join(folder, 'data')
-  let running: EmbeddedPostgres | null = await startEmbedded(data)
-  const { url } = running
+  let running: EmbeddedPostgres | null = null
   const stop = async () => {
     await running?.stop()
     running = null
   }
-  afterAll(async () => {
+  const remove = async () => {
     await stop()
     fs.rmSync(folder, { recursive: true, force: true })
-  })
-  await migrate(url)
-  return {
-    url,
-    stop,
-    crash: async () => {
-      for (const pid of treeOf(running!.pid)) process.kill(pid, 'SIGKILL')
-      await stop()
-    },
-    start: async () => {
-      running ??= await startEmbedded(data)
-    },
   }
+  const start = async (): Promise<string> => {
+    running ??= await startEmbedded(data)
+    return running.url
+  }
+  try {
+    const url = await start()
+    await migrate(url)
+    return {
+      url,
+      stop,
+      crash: async () => {
+        for (const pid of treeOf(running!.pid)) process.kill(pid, 'SIGKILL')
+        await stop()
+      },
+      start: async () => void (await start()),
+      remove,
+    }
+  } catch (error) {
+    await remove()
+    throw error
+  }
+}
+
+/** The same for a test file, removed with it. */
+export const startOwnPostgres = async (): Promise<OwnPostgres> => {
+  const postgres = await openOwnPostgres()
+  afterAll(postgres.remove)
+  return postgres
 }

@@ -15,9 +15,16 @@ export interface Told {
   at: number
 }
 
-/** What is answered to the n-th request (from 0) of a path; `hang` never answers. */
+/**
+ * What is answered to the n-th request (from 0) of a path; `hang` never answers, `drop` ends the
+ * connection without a word.
+ */
 export type Script = (told: Told, n: number) => Reply | Promise<Reply>
-type Reply = number | 'hang' | { status: number; headers?: Record<string, string>; body?: string }
+export type Reply =
+  | number
+  | 'hang'
+  | 'drop'
+  | { status: number; headers?: Record<string, string>; body?: string }
 
 export interface Receiver {
   url: string
@@ -30,7 +37,8 @@ export interface Receiver {
   close(): Promise<void>
 }
 
-export const startReceiver = async (script: Script = () => 200): Promise<Receiver> => {
+/** Its caller closes it. */
+export const openReceiver = async (script: Script = () => 200): Promise<Receiver> => {
   const told: Told[] = []
   const server: Server = createServer(async (req, res) => {
     const chunks: Buffer[] = []
@@ -49,6 +57,7 @@ export const startReceiver = async (script: Script = () => 200): Promise<Receive
     told.push(entry)
     const reply = await script(entry, n)
     if (reply === 'hang') return
+    if (reply === 'drop') return void res.destroy()
     const {
       status,
       headers = {},
@@ -63,7 +72,6 @@ export const startReceiver = async (script: Script = () => 200): Promise<Receive
       server.close(() => done())
       server.closeAllConnections()
     })
-  afterAll(close)
   const at = (path: string): Told[] => told.filter((entry) => entry.path === path)
   return {
     url: `http://127.0.0.1:${port}`,
@@ -77,6 +85,13 @@ export const startReceiver = async (script: Script = () => 200): Promise<Receive
       }),
     close,
   }
+}
+
+/** The same for a test file, closed with it. */
+export const startReceiver = async (script?: Script): Promise<Receiver> => {
+  const receiver = await openReceiver(script)
+  afterAll(receiver.close)
+  return receiver
 }
 
 /** What a state is called in a delivery of 1.0; an artifact is just that. */

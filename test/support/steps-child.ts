@@ -10,33 +10,13 @@ import { hostname } from 'node:os'
 import { createAgent } from '../../src/agent-kit/agent.ts'
 import type { Handler } from '../../src/agent-kit/attempt.ts'
 import { textOf } from '../../src/agent-kit/wire.ts'
+import { taleOf, words } from './tale.ts'
 
 const [, , url = '', token = ''] = process.argv
 
-/** What an agent process tells of itself. */
-export interface Step {
-  /**
-   * `tries` comes before a call, `did` after the server said that it is done. `got` is a message,
-   * `answered` the one that answered the question of this fence.
-   */
-  what: 'claimed' | 'tries' | 'did' | 'got' | 'answered' | 'threw'
-  id: string
-  fence: string
-  /** Of the message or artifact that the step writes, or that it was given. */
-  name?: string
-  error?: string
-}
-
 const work: Handler = async (ctx) => {
-  const { id, fence, message, history } = ctx.todo
-  const tell = (step: Omit<Step, 'id' | 'fence'>): boolean =>
-    process.stdout.write(`${JSON.stringify({ ...step, id, fence })}\n`)
-  const does = async (name: string, act: () => Promise<unknown>): Promise<void> => {
-    tell({ what: 'tries', name })
-    await act()
-    tell({ what: 'did', name })
-  }
-  const words = (name: string) => ({ messageId: name, parts: [{ text: name }] })
+  const { fence, message, history } = ctx.todo
+  const { tell, does, threw } = taleOf(ctx)
 
   tell({ what: 'claimed' })
   ctx.onMessage(({ messageId }) => void tell({ what: 'got', name: messageId }))
@@ -59,8 +39,7 @@ const work: Handler = async (ctx) => {
     tell({ what: 'tries', name: `end-${fence}` })
     return { message: words(`end-${fence}`), result: { fence } }
   } catch (error) {
-    const { name, message } = error as Error
-    tell({ what: 'threw', error: `${name}: ${message}` })
+    threw(error)
     throw error
   }
 }
