@@ -142,6 +142,9 @@ export const migrate = async (
     while (!(await takesLock(client, pooled))) await sleep(LOCK_POLL_MS)
     const { missing } = await compare(client)
     if (missing.length === 0) return { applied: [] }
+    // What the last query saw stays open as long as its transaction, and an index that is built
+    // beside writers waits for whoever may still look at it. A query without parameters closes it.
+    if (pooled) await client.query('select')
     // The lock's connection is not knex's; knex's own lock row is freed since nobody else holds it.
     const knex = knexFactory(knexConfig(connectionString))
     try {
