@@ -141,8 +141,8 @@ const FULL_ID = 36
 const PAGES = 5
 
 /**
- * The id that is meant: a whole id as it is, the beginning of one if only one of the newest todos
- * begins so. Throws CliError (not found; ambiguous).
+ * The id that is meant: a whole id as it is, the beginning or the end of one if only one of the
+ * newest todos begins or ends so. Throws CliError (not found; ambiguous).
  */
 export const resolveId = async (client: Client, given: string): Promise<string> => {
   if (given.length >= FULL_ID) return given
@@ -151,14 +151,16 @@ export const resolveId = async (client: Client, given: string): Promise<string> 
   for (let page = 0; page < PAGES; page++) {
     const params = { pageSize: 100, ...(pageToken === '' ? {} : { pageToken }) }
     const { todos, nextPageToken } = await client.call<TodoPage>('todos.list', params)
-    found.push(...todos.map(({ id }) => id).filter((id) => id.startsWith(given)))
+    found.push(
+      ...todos.map(({ id }) => id).filter((id) => id.startsWith(given) || id.endsWith(given)),
+    )
     pageToken = nextPageToken
     if (pageToken === '') break
   }
   const [id, second] = found
   if (id === undefined) throw new CliError(EXIT.notFound, `No task ${given}`)
   if (second !== undefined)
-    throw new CliError(EXIT.usage, `More than one task begins with ${given}`)
+    throw new CliError(EXIT.usage, `More than one task begins or ends with ${given}`)
   return id
 }
 

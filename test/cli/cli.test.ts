@@ -242,11 +242,14 @@ describe('which server and which token', () => {
     expect(server?.paramsOf(method)).toMatchObject([{ id: 'newer' }])
   })
 
-  test('the beginning of an id is enough where it is the only one', async () => {
+  test('the beginning or the end of an id is enough where it is the only one', async () => {
     const page = { todos: [todo({ id: 'abc-1' }), todo({ id: 'abd-2' })], nextPageToken: '' }
     const script: Script = ({ method }) => ({ result: method === 'todos.list' ? page : todo() })
     expect(await onServer(['show', 'abc', '--json'], script)).toMatchObject({ code: 0 })
     expect(server?.paramsOf('todos.show')).toEqual([{ id: 'abc-1' }])
+    await server?.close()
+    expect(await onServer(['show', 'd-2', '--json'], script)).toMatchObject({ code: 0 })
+    expect(server?.paramsOf('todos.show')).toEqual([{ id: 'abd-2' }])
     await server?.close()
     expect(await onServer(['show', 'ab'], script)).toMatchObject({ code: 2 })
     await server?.close()

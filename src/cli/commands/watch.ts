@@ -86,7 +86,7 @@ const line = (
 ): string => `${localTime(at)}  ${queue}  ${shortId(id)}  ${what}  ${detail}`.trimEnd()
 
 /** The end of an id: ids made in the same instant begin alike. */
-const shortId = (id: string): string => id.slice(0, 8)
+const shortId = (id: string): string => id.slice(-8)
 
 /** What an event carried, on one line. */
 export const eventDetail = ({ detail, claimant, to }: TodoEvent): string => {
