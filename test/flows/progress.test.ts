@@ -160,7 +160,7 @@ test('the command line tells an idle age past 30 s in its list, in show, and onc
     createInterface({ input: child.stdout }).on('line', (line) => lines.push(line))
     await until(() => lines.length > 0)
     expect(lines[0]).toMatch(
-      new RegExp(`^[\\d:]{8}  desk  ${id.slice(0, 8)}  idle 1m \\d+s  held by box-7$`),
+      new RegExp(`^[\\d:]{8}  desk  ${id.slice(-8)}  idle 1m \\d+s  held by box-7$`),
     )
     // It says what happens as well, and ends when it is told to.
     const others: string[] = []
