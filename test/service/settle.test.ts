@@ -1,0 +1,20 @@
+// A waiter that comes after the end of its task: what was heard of a new task before anybody waited
+// for it is remembered, so the wait does not last until the poll.
+import { expect, test } from 'vitest'
+import { startApp } from '../support/app.ts'
+
+const app = await startApp({ pollMs: 60_000 })
+const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+
+test('a task that ended between its send and the wait for it is answered at once', async () => {
+  const { services } = app
+  const message = { messageId: 'm', role: 'ROLE_USER' as const, parts: [{ text: 'x' }] }
+  const { view, after } = await services.client.send({ queue: 'desk', message }, client.caller)
+  const never = new AbortController().signal
+  const [claimed] = await services.agent.claim({ limit: 1, waitMs: 5000 }, agent.caller, never)
+  const { id, fence } = claimed!.view.todo
+  await services.agent.complete({ id, fence }, agent.caller)
+  expect(after).toBe(1)
+  const settled = await services.watch.settle(view.todo.id, after, AbortSignal.timeout(10_000))
+  expect(settled.todo.state).toBe('done')
+})
