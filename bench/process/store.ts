@@ -52,7 +52,7 @@ const throughStore = (url: string, endpoint: string): Steps => {
     many: (all) => transitionMany(database, 'complete', all),
   })
   const claimed = async (limit: number): Promise<Held[]> =>
-    (await readClaimed(database, [QUEUE], limit, claimChange(endpoint))).map(
+    (await readClaimed(database, [QUEUE], limit, claimChange(endpoint))).taken.map(
       ({ view }) => view.todo,
     )
   const claim = createGather<number, Held[]>({

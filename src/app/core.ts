@@ -16,6 +16,7 @@ import { createBoardSessions } from '../service/board-sessions.ts'
 import { createClientService } from '../service/client.ts'
 import { createDeliver } from '../service/deliver.ts'
 import { createDirectory } from '../service/directory.ts'
+import { createDry } from '../service/dry.ts'
 import { createFamily } from '../service/family.ts'
 import { createHooks } from '../service/hooks.ts'
 import { createKeys } from '../service/idempotency.ts'
@@ -61,6 +62,7 @@ export const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
 
   const directory = createDirectory({ database, wake })
   const line = createLine({ database, wake, pollMs })
+  const dry = createDry({ wake })
   const watch = createWatch({ database, wake, pollMs })
   const lines = createLines({ database, wake, metrics, log })
   const guard = createGuard({ allowHttp, allow, own: listening })
@@ -73,7 +75,7 @@ export const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
   const revocation = createRevocation({ database, batches, metrics })
   const services: Services = {
     client: createClientService({ database, directory, deliver, intake, keys, push, metrics }),
-    agent: createAgentService({ database, directory, line, wake, family, metrics, pollMs }),
+    agent: createAgentService({ database, directory, line, dry, wake, family, metrics, pollMs }),
     operator: createOperatorService({
       database,
       directory,
@@ -104,6 +106,7 @@ export const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
     family,
     revocation,
     retention: createRetention({ database, directory, metrics, log }),
+    onPlaced: watch.placed,
     metrics,
     log,
   })
@@ -134,6 +137,7 @@ export const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
   const start = async (): Promise<void> => {
     await wake.start()
     line.start()
+    dry.start()
     lines.start()
     family.start()
     watch.start()
@@ -150,7 +154,7 @@ export const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
       part: 'waits',
       owedMs: 0,
       run: () => {
-        for (const waits of [watch, line, lines, family, pulse, hooks]) waits.stop()
+        for (const waits of [watch, line, dry, lines, family, pulse, hooks]) waits.stop()
       },
     },
     { part: 'wakes', owedMs: 500, run: () => wake.stop() },

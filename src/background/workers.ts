@@ -26,8 +26,8 @@ export interface WorkerParts {
   courier: Worker['run']
 }
 
-/** Commits of a busy moment are placed together: a busy feed costs 200 statements a second. */
-const GATHER_MS = 5
+/** Commits of a busy moment are placed together: a busy feed costs 50 statements a second. */
+const GATHER_MS = 20
 
 /** A sweep that failed is tried again within seconds, however long its interval. */
 const SOON = { initialMs: 250, maxMs: 3000 }

@@ -24,6 +24,7 @@ import { createClaim } from './claiming.ts'
 import type { AgentService, Held } from './contract.ts'
 import { deadlineOf, longestWaitSeconds } from './deadline.ts'
 import type { Directory } from './directory.ts'
+import type { Dry } from './dry.ts'
 import { bounded, excerpt } from './excerpt.ts'
 import type { Family } from './family.ts'
 import { createHolder, scopeOf } from './holder.ts'
@@ -33,6 +34,7 @@ export interface AgentParts {
   database: Database
   directory: Directory
   line: Line
+  dry: Dry
   wake: Wake
   family: Family
   metrics: Metrics
@@ -51,11 +53,11 @@ const ATTEMPTS_SHOWN = 100
 const HEARTBEAT_TRIES = 3
 
 export const createAgentService = (parts: AgentParts): AgentService => {
-  const { database, directory, line, wake, family, metrics, pollMs } = parts
+  const { database, directory, line, dry, wake, family, metrics, pollMs } = parts
   const holder = createHolder({ database, metrics })
 
   const { move, count } = holder
-  const claim = createClaim({ database, directory, holder, line, metrics })
+  const claim = createClaim({ database, directory, holder, line, dry, metrics })
 
   const agentMessage = (message: Message, id: string): Message => ({ ...message, taskId: id })
 

@@ -6,11 +6,12 @@ import type { Metrics } from '../base/metrics.ts'
 import { Refusal } from '../domain/errors.ts'
 import { type Caller, type Endpoint, endpointWith } from '../domain/scope.ts'
 import type { Change } from '../store/change.ts'
-import { readClaimed, type Taken } from '../store/claim.ts'
+import { type Claimed, readClaimed, type Taken } from '../store/claim.ts'
 import type { Database } from '../store/database.ts'
 import { roomInQueue, roomOfEndpoint } from '../store/room.ts'
 import type { AgentService, Claim, ClaimedTodo } from './contract.ts'
 import type { Directory } from './directory.ts'
+import type { Dry } from './dry.ts'
 import { bounded } from './excerpt.ts'
 import { createGather } from './gather.ts'
 import type { Holder } from './holder.ts'
@@ -21,6 +22,7 @@ export interface ClaimingParts {
   directory: Directory
   holder: Holder
   line: Line
+  dry: Dry
   metrics: Metrics
 }
 
@@ -31,6 +33,10 @@ interface Claiming {
   change: Change
 }
 
+/** Claims of one kind find the same. */
+const kindOf = ({ queues, change }: Pick<Claiming, 'queues' | 'change'>): string =>
+  JSON.stringify([queues, change])
+
 /** Queues are probed in turn; starting anywhere keeps the first from starving the last. */
 const rotated = (queues: readonly string[]): readonly string[] => {
   if (queues.length < 2) return queues
@@ -39,17 +45,17 @@ const rotated = (queues: readonly string[]): readonly string[] => {
 }
 
 export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
-  const { database, directory, holder, line, metrics } = parts
+  const { database, directory, holder, line, dry, metrics } = parts
 
   /** Claims of one claimant that arrive together are one, shared out in the order they came. */
-  const readTogether = createGather<Claiming, Taken[]>({
-    keyOf: ({ queues, change }) => JSON.stringify([queues, change]),
+  const readTogether = createGather<Claiming, Claimed>({
+    keyOf: kindOf,
     one: ({ queues, limit, change }) => readClaimed(database, rotated(queues), limit, change),
     many: async (all) => {
       const { queues, change } = all[0]!
       const wanted = all.reduce((sum, { limit }) => sum + limit, 0)
-      const taken = await readClaimed(database, rotated(queues), wanted, change)
-      return all.map(({ limit }) => taken.splice(0, limit))
+      const { taken, more } = await readClaimed(database, rotated(queues), wanted, change)
+      return all.map(({ limit }) => ({ taken: taken.splice(0, limit), more }))
     },
   })
 
@@ -82,7 +88,13 @@ export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
     metrics.waitingClaims.set(line.waiting())
     try {
       const deadline = performance.now() + wanted.waitMs
+      const kind = kindOf({ queues, change })
       while (!signal.aborted) {
+        const rest = Math.min(dry.restMs(kind, queues), deadline - performance.now())
+        if (rest > 0) {
+          await place.called(rest, signal)
+          if (signal.aborted) break
+        }
         const { taken, full } = await claimWithinLimits(queues, wanted.limit, endpoint, change)
         if (taken.length > 0) return await handOver(taken, caller, signal)
         if (full) place.pass()
@@ -111,7 +123,11 @@ export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
     const known = await directory.queues()
     const limitOf = (queue: string): number | undefined => known.get(queue)?.policy.concurrency
     if (endpoint.concurrency === null && queues.every((queue) => limitOf(queue) === undefined)) {
-      return { taken: await readTogether({ queues, limit, change }), full: false }
+      const claiming = { queues, limit, change }
+      const sinceMs = performance.now()
+      const { taken, more } = await readTogether(claiming)
+      if (!more) dry.found(kindOf(claiming), sinceMs)
+      return { taken, full: false }
     }
     const taken: Taken[] = []
     for (const queue of rotated(queues)) {
@@ -124,7 +140,7 @@ export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
           endpoint.concurrency === null ? wanted : await roomOfEndpoint(session, endpoint.id)
         if (own <= 0) return null
         const room = Math.min(wanted, inQueue, own)
-        return room > 0 ? readClaimed(session, [queue], room, change) : []
+        return room > 0 ? (await readClaimed(session, [queue], room, change)).taken : []
       })
       if (more === null) return { taken, full: true }
       taken.push(...more)

@@ -9,6 +9,7 @@ import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
 import { OPEN_STATES } from '../domain/lifecycle.ts'
 import { interruptTtlSeconds } from '../domain/policy.ts'
+import type { FeedEvent } from '../domain/todo.ts'
 import type { Database } from '../store/database.ts'
 import { placeEvents } from '../store/events.ts'
 import { expireKeys } from '../store/idempotency.ts'
@@ -30,6 +31,8 @@ export interface SweepParts {
   retention: Retention
   metrics: Metrics
   log: Log
+  /** Told the events that were given their places in the feed here. */
+  onPlaced: (events: readonly FeedEvent[]) => void
 }
 
 export interface Sweep {
@@ -52,6 +55,7 @@ const TIDY_BATCHES = 40
 
 export const createSweep = (parts: SweepParts): Sweep => {
   const { database, directory, batches, lines, family, revocation, retention, metrics, log } = parts
+  const { onPlaced } = parts
 
   const countReaped = ({ todo }: Moved): void => {
     metrics.todoLeasesExpired.inc({ queue: todo.queue })
@@ -127,7 +131,8 @@ export const createSweep = (parts: SweepParts): Sweep => {
     place: async () => {
       const placed = await placeEvents(database, PLACE_BATCH)
       if (placed === null) return 'not our turn'
-      return placed === PLACE_BATCH ? 'more' : 'all'
+      onPlaced(placed)
+      return placed.length === PLACE_BATCH ? 'more' : 'all'
     },
     tidy: async () => {
       let gone = 0

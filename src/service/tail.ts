@@ -20,6 +20,8 @@ export interface TailOptions<Entry> {
 export interface Tail<Entry> {
   /** Something may have been appended. */
   nudge(): void
+  /** These were appended right behind `before`: where the tail stands there, it need not read them. */
+  take(before: number, entries: readonly Entry[]): void
   /** Entries after the cursor, then those to come, until the signal fires. */
   follow(after: number, signal: AbortSignal): AsyncGenerator<Entry, void, undefined>
   /** Nothing will be appended any more: whoever has read everything is done. */
@@ -112,10 +114,17 @@ export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
     return ring.slice(low, low + PAGE)
   }
 
+  const nudge = (): void => {
+    dirty = true
+    if (waiting.size > 0) void refresh()
+  }
+
   return {
-    nudge: () => {
-      dirty = true
-      if (waiting.size > 0) void refresh()
+    nudge,
+    take: (before, entries) => {
+      if (reading || before !== head) return nudge()
+      append(entries)
+      wakeAll()
     },
     async *follow(after, signal) {
       count += 1

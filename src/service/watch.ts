@@ -9,7 +9,7 @@ import { phaseOf, settled } from '../domain/lifecycle.ts'
 import { EVERYTHING } from '../domain/scope.ts'
 import type { Event, FeedEvent, TodoView } from '../domain/todo.ts'
 import type { Database } from '../store/database.ts'
-import { readEvents, readFeed, readFeedBounds } from '../store/events.ts'
+import { readEvents, readFeed, readFeedBounds, STEP } from '../store/events.ts'
 import { readMissing, readSettled, readView } from '../store/views.ts'
 import type { Wake } from '../store/wake.ts'
 import type { Gap, OpenFeed, Watch } from './contract.ts'
@@ -23,6 +23,8 @@ export interface WatchParts {
 }
 
 export interface RunningWatch extends Watch {
+  /** These events were given their positions here. */
+  placed(events: readonly FeedEvent[]): void
   start(): void
   stop(): void
 }
@@ -265,6 +267,11 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
     feed,
     // The last event's ready hook has the position after its own.
     position: async () => (await readFeedBounds(database)).newest + 1,
+    placed: (events) => {
+      const [first] = events
+      // Positions are drawn one after the other: where one is missing, another node has drawn it.
+      if (first) feedTail?.take(first.position - STEP, events)
+    },
     start: () => {
       const poll = setInterval(lookAtAll, pollMs)
       const turning = setInterval(turn, LATELY_MS)
@@ -272,10 +279,8 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
       offs.push(
         () => clearInterval(poll),
         () => clearInterval(turning),
-        wake.onPrefix('todo:', (id) => {
-          ring(id)
-          tails.get(id)?.nudge()
-        }),
+        wake.onPrefix('settled:', ring),
+        wake.onPrefix('todo:', (id) => tails.get(id)?.nudge()),
         wake.on('placed', () => feedTail?.nudge()),
         wake.onLost(lookAtAll),
       )

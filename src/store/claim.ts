@@ -42,15 +42,21 @@ const closedNow = (attempt: Attempt, at: Date): Attempt =>
     ? attempt
     : { ...attempt, endedAt: at, outcome: 'lease_expired', disposition: 'requeued', died: true }
 
-/** Up to `limit` todos of these queues, claimed; empty where none is due. */
+export interface Claimed {
+  taken: Taken[]
+  /** There may be more to claim. */
+  more: boolean
+}
+
+/** Up to `limit` todos of these queues, claimed; none where none is due. */
 export const readClaimed = async (
   session: Session,
   queues: readonly string[],
   limit: number,
   change: Change,
-): Promise<Taken[]> => {
-  const claimed = await transitionClaim(session, claims, queues, limit, change)
-  return claimed.map(({ todo, from, extra }) => {
+): Promise<Claimed> => {
+  const { moved, more } = await transitionClaim(session, claims, queues, limit, change)
+  const taken = moved.map(({ todo, from, extra }) => {
     const view: TodoView = { todo, ...toDocuments(extra, true) }
     const owed = new Set(extra.owed ?? [])
     return {
@@ -61,4 +67,5 @@ export const readClaimed = async (
       children: extra.children ?? [],
     }
   })
+  return { taken, more }
 }

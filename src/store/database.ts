@@ -36,6 +36,8 @@ export const statement = <Row>(label: string, text: string): Statement<Row> => {
 export interface Ring {
   topic: string
   count: number
+  /** Who hears it; without it, everybody. */
+  only?: 'here' | 'elsewhere'
 }
 
 /** What a store function needs: to run statements, and to say what should be rung for them. */

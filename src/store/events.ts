@@ -95,14 +95,13 @@ export const readEvents = async (
 /* -------------------------------------------------------------------- the feed */
 
 /** One snapshot: an event that is missing for having been deleted lies before a horizon it shows. */
-const feedStatement: Statement<EventRow & { position: string; deleted: Horizon[] | null }> =
-  statement(
-    'feed_after',
-    `select ${COLUMNS}, e.position,
+const feedStatement: Statement<PlacedRow & { deleted: Horizon[] | null }> = statement(
+  'feed_after',
+  `select ${COLUMNS}, e.position,
     (select json_agg(h) from feed_horizons h where h.position >= :after::bigint) as deleted
   from events e where e.position >= :after::bigint
   order by e.position limit :limit::int`,
-  )
+)
 
 /** Placed events from a position on, that one included; the first says what is missing of them. */
 export const readFeed = async (
@@ -111,12 +110,18 @@ export const readFeed = async (
   limit: number,
 ): Promise<FeedEvent[]> =>
   (await session.run(feedStatement, { after: from, limit })).map((row, n) => ({
-    ...toEvent(row),
-    position: Number(row.position),
+    ...toFeedEvent(row),
     ...(n === 0 && row.deleted && { deleted: row.deleted }),
   }))
 
-const recentStatement: Statement<EventRow & { position: string }> = statement(
+type PlacedRow = EventRow & { position: string }
+
+const toFeedEvent = (row: PlacedRow): FeedEvent => ({
+  ...toEvent(row),
+  position: Number(row.position),
+})
+
+const recentStatement: Statement<PlacedRow> = statement(
   'feed_recent',
   `select * from (select ${COLUMNS}, e.position from events e
     where e.position <= :to::bigint order by e.position desc limit :limit::int) r
@@ -128,11 +133,7 @@ export const readRecentFeed = async (
   session: Session,
   to: number,
   limit: number,
-): Promise<FeedEvent[]> =>
-  (await session.run(recentStatement, { to, limit })).map((row) => ({
-    ...toEvent(row),
-    position: Number(row.position),
-  }))
+): Promise<FeedEvent[]> => (await session.run(recentStatement, { to, limit })).map(toFeedEvent)
 
 const clockStatement = statement<{ now: Date }>('clock', 'select clock_timestamp() as now')
 
@@ -141,7 +142,7 @@ export const readClock = async (session: Session): Promise<Date> =>
   (await session.run(clockStatement, {}))[0]!.now
 
 /** From one position to the next: the one between is that of a ready hook. */
-const STEP = 2
+export const STEP = 2
 
 interface FeedBounds {
   /** The first position kept; zero where there is no event. */
@@ -194,7 +195,7 @@ export const readFeedBounds = async (
  * nothing. A statement that began before another placer's had ended still sees the events it
  * placed as they were: their rows are looked at again, and the last condition leaves them out.
  */
-const placeStatement = statement<{ mine: boolean; placed: number }>(
+const placeStatement = statement<{ mine: boolean } & PlacedRow>(
   'feed_place',
   `with turn as materialized (
     select pg_try_advisory_xact_lock(hashtext('switchboard feed')) as mine),
@@ -206,14 +207,20 @@ const placeStatement = statement<{ mine: boolean; placed: number }>(
         order by id limit :limit::int) u
     ) p
     where e.todo_id = p.todo_id and e.seq = p.seq and e.position is null
-    returning 1)
-  select mine, (select count(*) from placed)::int as placed from turn`,
+    returning ${COLUMNS}, e.position)
+  select turn.mine, e.* from turn left join placed e on true order by e.position`,
 )
 
-/** Gives positions to up to `limit` committed events; how many, or null when it is not our turn. */
-export const placeEvents = async (session: Session, limit: number): Promise<number | null> => {
-  const [row] = await session.run(placeStatement, { limit })
-  if (!row?.mine) return null
-  if (row.placed > 0) session.ring([{ topic: 'placed', count: row.placed }])
-  return row.placed
+/**
+ * Gives positions to up to `limit` committed events. The events, in their order, or null when it is
+ * not our turn. The others are rung; whoever calls this tells its own process.
+ */
+export const placeEvents = async (session: Session, limit: number): Promise<FeedEvent[] | null> => {
+  const rows = await session.run(placeStatement, { limit })
+  if (!rows[0]?.mine) return null
+  const placed = rows.filter((row) => row.position !== null).map(toFeedEvent)
+  if (placed.length > 0) {
+    session.ring([{ topic: 'placed', count: placed.length, only: 'elsewhere' }])
+  }
+  return placed
 }

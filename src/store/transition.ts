@@ -142,13 +142,14 @@ const linesBehind = (verb: Verb, moved: readonly Moved[]): Set<string> => {
 /** Who should look again after these moves. */
 const ringsOf = (verb: Verb, moved: readonly Moved[]): Ring[] => {
   if (moved.length === 0 || !rule(verb).event) return []
-  const counts = new Map([['feed', moved.length]])
+  const counts = new Map<string, number>()
   const ring = (topic: string): void => void counts.set(topic, (counts.get(topic) ?? 0) + 1)
   if (shownAs(verb) && moved.some(({ hasWebhooks }) => hasWebhooks)) ring('deliveries')
   for (const line of linesBehind(verb, moved)) ring(`line:${line}`)
   for (const one of moved) {
     const { todo, ready, heir, answerWaits } = one
     ring(`todo:${todo.id}`)
+    if (todo.finishedAt || todo.interruptedAt) ring(`settled:${todo.id}`)
     if (gaveRoom(one)) {
       ring(`room:${todo.queue}`)
       ring(`room:${one.formerOwner}`)
@@ -161,7 +162,11 @@ const ringsOf = (verb: Verb, moved: readonly Moved[]): Ring[] => {
       ring(`queue:${todo.queue}`)
     }
   }
-  return [...counts].map(([topic, count]) => ({ topic, count }))
+  return [
+    // Whoever commits sees to the places of its own events.
+    { topic: 'feed', count: moved.length, only: 'here' },
+    ...[...counts].map(([topic, count]) => ({ topic, count })),
+  ]
 }
 
 const transition = async (
@@ -273,19 +278,20 @@ export const readDue = async (
     ({ id }) => id,
   )
 
-/** Claims up to `limit` todos of `queues`, with one of {@link claimStatements}. */
+/** Claims up to `limit` todos of `queues`, with one of {@link claimStatements}; may there be more? */
 export const transitionClaim = async <Extra>(
   session: Session,
   claims: ClaimStatements<Extra>,
   queues: readonly string[],
   limit: number,
   change: Change,
-): Promise<(Moved & { extra: Extra })[]> => {
-  const claim = claims.get(sizeOf(limit))
+): Promise<{ moved: (Moved & { extra: Extra })[]; more: boolean }> => {
+  const size = sizeOf(limit)
+  const claim = claims.get(size)
   const rows = claim ? await session.run(claim, { ...parameters(change), queues }) : []
   const moved = rows.map((row) => ({ ...toMoved(row), extra: row as Extra }))
   session.ring(ringsOf('claim', moved))
-  return moved
+  return { moved, more: moved.length >= size }
 }
 
 /** Verbs of whoever is next in a free line, in the order of their right to it. */

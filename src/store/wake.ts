@@ -2,7 +2,8 @@
  * Wakes: hints that something may have changed, so that a waiter looks now and not at its next
  * poll. Losing one costs latency, never work. Inside the process a ring is heard at once. For the
  * other processes rings are gathered and sent after the commit, over a bus (wake-bus.ts): the first
- * at once when the line was quiet, then together each few milliseconds.
+ * at once when the line was quiet, then together each few milliseconds. A process that hears of no
+ * other keeps its rings to itself, and says only now and then that it is there.
  */
 import { randomUUID } from 'node:crypto'
 import { EventEmitter } from 'node:events'
@@ -19,6 +20,12 @@ const KEEP_ALIVE_MS = 10_000
 
 /** Heard by every listener: what was missed is unknown. */
 const ALL = '*'
+/** Asks who else is there. Any payload tells that its sender is. */
+const HELLO = '?'
+/** How long others have to answer it, in ms. */
+const HELLO_MS = 1000
+/** Of so many signs of life in a row all have to be missing before nobody is there. */
+const SIGNS_MISSED = 4
 
 export interface Wake {
   /** Makes the first connection. Rejects where the database cannot be reached. */
@@ -65,6 +72,10 @@ export const createWake = (options: WakeOptions): Wake => {
   let sending = false
   /** Told when the connection there is now is lost. */
   let onLose: () => void = () => {}
+  /** Until when somebody else is taken to be there. */
+  let othersUntil = 0
+
+  const isAlone = (): boolean => performance.now() > othersUntil
 
   const hear = (topic: string, count: number): void => {
     emitter.emit(topic, count)
@@ -78,8 +89,13 @@ export const createWake = (options: WakeOptions): Wake => {
   const receive = (payload: string): void => {
     const [from, ...rings] = payload.split('\n')
     if (from === self) return
+    // It has not heard what was kept from it.
+    const missed = isAlone()
+    othersUntil = performance.now() + SIGNS_MISSED * keepAliveMs
+    if (missed) ring([{ topic: ALL, count: 1 }])
     for (const ring of rings) {
       if (ring === ALL) hearLost()
+      else if (ring === HELLO) void say()
       else {
         const space = ring.lastIndexOf(' ')
         hear(ring.slice(0, space), Number(ring.slice(space + 1)))
@@ -123,6 +139,11 @@ export const createWake = (options: WakeOptions): Wake => {
     timer = setTimeout(() => void send(), quiet >= GATHER_MS ? 0 : GATHER_MS - quiet)
   }
 
+  /** That we are there, and perhaps something with it. */
+  const say = async (what?: string): Promise<void> => {
+    await line?.send([what === undefined ? self : `${self}\n${what}`]).catch(() => {})
+  }
+
   const lose = (lost: WakeLine): void => {
     if (line !== lost) return
     line = null
@@ -140,7 +161,9 @@ export const createWake = (options: WakeOptions): Wake => {
     })
     fresh = opened
     line = opened
+    othersUntil = performance.now() + HELLO_MS
     if (gone) lose(opened)
+    else void say(HELLO)
     return opened
   }
 
@@ -163,6 +186,7 @@ export const createWake = (options: WakeOptions): Wake => {
       log.warn('the listening connection stopped answering')
       lose(checked)
     })
+    void say()
   }
 
   /** Resolves when the signal fires, rejects when the connection is lost before. */
@@ -183,9 +207,10 @@ export const createWake = (options: WakeOptions): Wake => {
     })
 
   const ring = (rings: readonly Ring[]): void => {
-    for (const { topic, count } of rings) {
-      if (line) gathered.set(topic, (gathered.get(topic) ?? 0) + count)
-      if (topic !== ALL) hear(topic, count)
+    const sends = line !== null && !isAlone()
+    for (const { topic, count, only } of rings) {
+      if (sends && only !== 'here') gathered.set(topic, (gathered.get(topic) ?? 0) + count)
+      if (topic !== ALL && only !== 'elsewhere') hear(topic, count)
     }
     schedule()
   }

@@ -65,7 +65,7 @@ test('16 writers, two placers and a reader: nothing is missed, each todo is in o
   await Promise.all(Array.from({ length: 16 }, (_, n) => write(share(n))))
   writing = false
   await Promise.all([placing, reading])
-  while ((await placeEvents(database, 1000)) !== 0);
+  while ((await placeEvents(database, 1000))?.length !== 0);
   await read()
   expect(seen.length).toBe(ids.length * EACH)
   for (const id of ids) {

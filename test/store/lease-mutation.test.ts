@@ -43,8 +43,9 @@ const CHANGES: Partial<Record<Verb, Change>> = {
 const writes = async (verb: Verb, id: string, endpoint = holder, fence = '1'): Promise<boolean> =>
   (await tryTransition(database, verb, id, { ...CHANGES[verb], endpoint, fence })) !== null
 
-const claim = (queue: string) =>
-  readClaimed(database, [queue], 1, { endpoint: other, leaseSeconds: 300, claimant: 'x' })
+const claim = async (queue: string) =>
+  (await readClaimed(database, [queue], 1, { endpoint: other, leaseSeconds: 300, claimant: 'x' }))
+    .taken
 
 const isTaken = async (queue: string): Promise<boolean> => (await claim(queue)).length > 0
 const isReaped = async (id: string): Promise<boolean> =>
