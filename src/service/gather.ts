@@ -1,6 +1,6 @@
 /**
- * Group commit: what arrives while a statement is under way shares the next one. Alone it goes at
- * once and by itself, so that nobody waits for company. Each item fails or succeeds by itself: what a
+ * Group commit: what arrives at one moment, or while statements are under way, shares the next one.
+ * Nobody waits for company beyond that: what came alone goes by itself. Each item fails or succeeds by itself: what a
  * shared statement could not do is tried alone.
  */
 import { Refusal } from '../domain/errors.ts'
@@ -40,6 +40,7 @@ export const createGather = <Item, Result>({
 }: GatherParts<Item, Result>): ((item: Item) => Promise<Result>) => {
   let waiting: Waiting<Item, Result>[] = []
   let running = 0
+  let beginning = false
 
   const alone = async ({ item, resolve, reject }: Waiting<Item, Result>): Promise<void> => {
     try {
@@ -75,6 +76,16 @@ export const createGather = <Item, Result>({
     return batch
   }
 
+  /** Those who were answered together ask again together: the first of them waits for the others. */
+  const beginSoon = (): void => {
+    if (beginning || running >= underWay) return
+    beginning = true
+    setImmediate(() => {
+      beginning = false
+      begin()
+    })
+  }
+
   const begin = (): void => {
     while (running < underWay && waiting.length > 0) {
       const batch = nextBatch()
@@ -86,7 +97,7 @@ export const createGather = <Item, Result>({
       const work = batch.length === 1 ? alone(batch[0]!) : together(batch)
       void work.finally(() => {
         running -= 1
-        begin()
+        beginSoon()
       })
     }
   }
@@ -95,8 +106,7 @@ export const createGather = <Item, Result>({
     new Promise((resolve, reject) => {
       const entry: Waiting<Item, Result> = { item, resolve, reject, begun: false, timer: null }
       waiting.push(entry)
-      begin()
-      if (entry.begun) return
+      beginSoon()
       entry.timer = setTimeout(() => {
         waiting = waiting.filter((other) => other !== entry)
         reject(new Refusal('unavailable', { retryAfterSeconds: 1 }))

@@ -199,14 +199,14 @@ const placeStatement = statement<{ mine: boolean } & PlacedRow>(
   'feed_place',
   `with turn as materialized (
     select pg_try_advisory_xact_lock(hashtext('switchboard feed')) as mine),
+  next as materialized (
+    select u.todo_id, u.seq, nextval('feed_position') as position
+    from (select todo_id, seq from events where position is null and (select mine from turn)
+      order by id limit :limit::int) u),
   placed as (
-    update events e set position = p.position
-    from (
-      select u.todo_id, u.seq, nextval('feed_position') as position
-      from (select todo_id, seq from events where position is null and (select mine from turn)
-        order by id limit :limit::int) u
-    ) p
-    where e.todo_id = p.todo_id and e.seq = p.seq and e.position is null
+    update events e set position = p.position from next p
+    -- Spelled so that each is found by its key, and not by going through all unplaced ones.
+    where e.todo_id = p.todo_id and e.seq = p.seq and coalesce(e.position, 0) = 0
     returning ${COLUMNS}, e.position)
   select turn.mine, e.* from turn left join placed e on true order by e.position`,
 )

@@ -30,10 +30,10 @@ const NAMES = Object.keys(TYPES) as Name[]
 
 const column = (name: string): string => `given_${name}`
 
-/** The first `with` of such a statement. */
+/** The first `with` of such a statement, in the order of the ids. */
 export const GIVEN = `given as materialized (
   select * from unnest(${NAMES.map((name) => `:${name}::${TYPES[name]}[]`).join(', ')})
-    as g(${NAMES.map(column).join(', ')}))`
+    as g(${NAMES.map(column).join(', ')}) order by ${column('id')})`
 
 /** All of them, as columns of this alias. */
 export const givenColumns = (alias: string): string =>

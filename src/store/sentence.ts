@@ -73,7 +73,7 @@ const moved = (verb: Verb, more = ''): string => {
   const sets = Object.entries(withAlarm(assignments(verb)))
   return `
   update todos t set ${sets.map(([column, value]) => `${column} = ${value}`).join(',\n    ')}
-  from picked p where t.id = p.id
+  from picked p where t.id = p.id and t.id = any(array(select o.id from picked o))
   returning t.*, p.from_state, p.to_state, p.former_owner, p.former_claimant, p.former_attempts,
     p.former_heartbeat_at, p.former_progress_at, p.former_lease_expires_at,
     p.former_interrupted_at, p.former_status_seq, p.former_front, p.timeout,

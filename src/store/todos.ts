@@ -142,29 +142,29 @@ with given as materialized (
     :messages::text[], :metadata::text[], :details::text[])
   as g(id, queue, context_id, client_id, priority, max_attempts, line, schedule_to_start,
     start_to_close, schedule_to_close, heartbeat, message_id, message, metadata, detail)),
+fresh as materialized (
+  select g.*, clock_timestamp() as at, now() + make_interval(secs => g.schedule_to_close) as close_at
+  from given g where exists (select from queues q where q.name = g.queue)),
 added as (
   insert into todos (id, queue, context_id, client_id, priority, max_attempts, due_at,
     schedule_to_start_seconds, start_to_close_seconds, heartbeat_seconds, close_at, alarm_at, line, front,
-    state)
-  select g.id, q.name, g.context_id, g.client_id, g.priority, g.max_attempts, now(),
-    g.schedule_to_start, g.start_to_close, g.heartbeat, l.close_at,
-    todo_alarm('pending', l.close_at, now(), g.schedule_to_start, null, null, null, null),
-    g.line, g.line is not null, 'pending'::todo_state
-  from given g join queues q on q.name = g.queue
-    cross join lateral (select now() + make_interval(secs => g.schedule_to_close) as close_at) l
+    state, status_at, created_at, updated_at)
+  select f.id, f.queue, f.context_id, f.client_id, f.priority, f.max_attempts, now(),
+    f.schedule_to_start, f.start_to_close, f.heartbeat, f.close_at,
+    todo_alarm('pending', f.close_at, now(), f.schedule_to_start, null, null, null, null),
+    f.line, f.line is not null, 'pending'::todo_state, f.at, f.at, f.at
+  from fresh f
   returning *),
 said as (
   insert into messages (todo_id, seq, message_id, role, sender, message, received_at)
-  select a.id, 1, g.message_id, 'user', a.client_id, g.message::json, a.created_at
-  from added a join given g on g.id = a.id),
+  select f.id, 1, f.message_id, 'user', f.client_id, f.message::json, f.at from fresh f),
 kept as (
   insert into details (todo_id, metadata)
-  select a.id, g.metadata::json from added a join given g on g.id = a.id
-  where g.metadata is not null),
+  select f.id, f.metadata::json from fresh f where f.metadata is not null),
 told as (
   insert into events (todo_id, seq, queue, context_id, verb, to_state, attempt, fence, ready, detail, at)
-  select a.id, 1, a.queue, a.context_id, 'send', a.state, 0, 0, 'created', g.detail::json, a.created_at
-  from added a join given g on g.id = a.id)
+  select f.id, 1, f.queue, f.context_id, 'send', 'pending', 0, 0, 'created', f.detail::json, f.at
+  from fresh f)
 select ${TODO_COLUMNS('a')} from added a`,
 )
 

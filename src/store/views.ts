@@ -37,9 +37,7 @@ interface ChunkJson {
 export interface DocumentsRow {
   messages: MessageJson[] | null
   artifacts: ChunkJson[] | null
-  metadata: JsonObject | null
-  result: JsonObject | null
-  direct: boolean | null
+  details: { metadata: JsonObject | null; result: JsonObject | null; direct: boolean } | null
   waits_behind: string | null
 }
 
@@ -53,13 +51,14 @@ const artifactsOf = (todo: string, until = 'true'): string => `(select json_agg(
     'append', a.append, 'artifact', a.artifact) order by a.seq)
   from artifacts a where a.todo_id = ${todo}.id and ${until})`
 
+const detailsJson = (direct: string): string =>
+  `json_build_object('metadata', d.metadata, 'result', d.result, 'direct', ${direct})`
+
 /** Everything of a todo but its row, as columns of {@link DocumentsRow}. */
 export const documentsOf = (todo: string, withArtifacts: string): string => `
   ${messagesOf(todo)} as messages,
   case when ${withArtifacts} then ${artifactsOf(todo)} end as artifacts,
-  (select d.metadata from details d where d.todo_id = ${todo}.id) as metadata,
-  (select d.result from details d where d.todo_id = ${todo}.id) as result,
-  (select d.direct from details d where d.todo_id = ${todo}.id) as direct,
+  (select ${detailsJson('d.direct')} from details d where d.todo_id = ${todo}.id) as details,
   case when ${todo}.state = 'pending' and ${todo}.due_at is null then
     (select f.id from todos f where f.line = ${todo}.line and f.front) end as waits_behind`
 
@@ -86,9 +85,9 @@ const toStored = (row: MessageJson): StoredMessage => ({
 export const toDocuments = (row: DocumentsRow, artifacts: boolean): Omit<TodoView, 'todo'> => ({
   messages: (row.messages ?? []).map(toStored),
   ...(artifacts && { artifacts: assemble(row.artifacts ?? []) }),
-  metadata: row.metadata,
-  result: row.result,
-  direct: row.direct ?? false,
+  metadata: row.details?.metadata ?? null,
+  result: row.details?.result ?? null,
+  direct: row.details?.direct ?? false,
   waitsBehind: row.waits_behind,
 })
 
@@ -97,8 +96,8 @@ export const toView = (row: TodoRow & DocumentsRow, artifacts: boolean): TodoVie
   ...toDocuments(row, artifacts),
 })
 
-const viewSql = (where: string): string =>
-  `select ${TODO_COLUMNS('t')}, ${documentsOf('t', ':with_artifacts::boolean')} from todos t where ${where}`
+const viewSql = (where: string, from = 'todos t'): string =>
+  `select ${TODO_COLUMNS('t')}, ${documentsOf('t', ':with_artifacts::boolean')} from ${from} where ${where}`
 
 const readStatement: Statement<TodoRow & DocumentsRow> = statement(
   'todo_read',
@@ -144,11 +143,11 @@ export const readViews = async (
 /** Settled is a phase, not a state: a failure whose retry is scheduled goes on. */
 const settledStatement: Statement<TodoRow & DocumentsRow> = statement(
   'todos_settled',
-  `${viewSql(`t.id = w.id and t.status_seq > w.after
-    and (t.finished_at is not null or t.interrupted_at is not null)`).replace(
-    'from todos t',
-    `from unnest(:ids::uuid[], :afters::int[]) as w(id, after) join todos t on t.id = w.id`,
-  )}`,
+  viewSql(
+    't.status_seq > w.after and (t.finished_at is not null or t.interrupted_at is not null)',
+    `unnest(:ids::uuid[], :afters::int[]) as w(id, after)
+      cross join lateral (select * from todos t where t.id = w.id offset 0) t`,
+  ),
 )
 
 /** Of these, the todos that settled by an event after the one given, each whole. */
@@ -168,7 +167,7 @@ const asOfStatement: Statement<TodoRow & DocumentsRow & AsOfRow> = statement(
   'todos_as_of',
   `select ${TODO_COLUMNS('t')}, w.seq as as_of, e.to_state, e.retrying, s.seq as set_seq, s.at as set_at,
     ${messagesOf('t', 's.seq <= w.seq')} as messages, ${artifactsOf('t', 'a.seq <= w.seq')} as artifacts,
-    d.metadata, d.result, false as direct, null::uuid as waits_behind
+    ${detailsJson('false')} as details, null::uuid as waits_behind
   from unnest(:ids::uuid[], :seqs::int[]) as w(id, seq)
     join todos t on t.id = w.id
     join events e on e.todo_id = w.id and e.seq = w.seq

@@ -15,22 +15,31 @@ const statements = () => {
   return { begun, one: async (item: number) => (await run([item]))[0]!, many: run }
 }
 
-const settle = () => new Promise((resolve) => setImmediate(resolve))
+/** Until a statement that may begin has begun. */
+const settle = async () => {
+  for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve))
+}
 
-test('alone an item goes at once; what comes while statements are under way shares the next', async () => {
+test('what comes at one moment shares a statement, and so does what comes while statements are under way', async () => {
   const { begun, ...parts } = statements()
   const gather = createGather({ ...parts, underWay: 2, most: 3 })
-  const results = [1, 2, 3, 4, 5, 6].map(gather)
-  expect(begun.map(({ items }) => items)).toEqual([[1], [2]])
+  const results = [1, 2].map(gather)
+  await settle()
+  results.push(gather(3))
+  await settle()
+  expect(begun.map(({ items }) => items)).toEqual([[1, 2], [3]])
+  results.push(...[4, 5, 6, 7].map(gather))
+  await settle()
+  expect(begun).toHaveLength(2)
   begun[0]!.end()
   await settle()
-  expect(begun.map(({ items }) => items)).toEqual([[1], [2], [3, 4, 5]])
-  begun[2]!.end()
-  await settle()
-  expect(begun[3]!.items).toEqual([6])
+  expect(begun[2]!.items).toEqual([4, 5, 6])
   begun[1]!.end()
+  await settle()
+  expect(begun[3]!.items).toEqual([7])
+  begun[2]!.end()
   begun[3]!.end()
-  expect(await Promise.all(results)).toEqual([1, 2, 3, 4, 5, 6].map((item) => `did ${item}`))
+  expect(await Promise.all(results)).toEqual([1, 2, 3, 4, 5, 6, 7].map((item) => `did ${item}`))
 })
 
 test('one that cannot be done harms none of those it shared a statement with', async () => {
@@ -56,8 +65,9 @@ test('one that cannot be done harms none of those it shared a statement with', a
 test('a database that is away is told to all, and nothing is tried one by one', async () => {
   const { begun, ...parts } = statements()
   const gather = createGather({ ...parts, underWay: 1 })
-  const results = [1, 2, 3].map(gather)
-  const settled = Promise.allSettled(results)
+  const first = gather(1)
+  await settle()
+  const settled = Promise.allSettled([first, ...[2, 3].map(gather)])
   begun[0]!.end()
   await settle()
   begun[1]!.end(new Refusal('unavailable'))
@@ -68,7 +78,9 @@ test('a database that is away is told to all, and nothing is tried one by one', 
 test('who waits too long for a statement to begin is refused, and is not run later', async () => {
   const { begun, ...parts } = statements()
   const gather = createGather({ ...parts, underWay: 1, waitMs: 10 })
-  const [first, late] = [gather(1), gather(2)]
+  const first = gather(1)
+  await settle()
+  const late = gather(2)
   await expect(late).rejects.toMatchObject({ kind: 'unavailable' })
   begun[0]!.end()
   expect(await first).toBe('did 1')
@@ -79,13 +91,12 @@ test('only items of one key share a statement, and what one left undone is tried
   const { begun, ...parts } = statements()
   const gather = createGather({ ...parts, underWay: 1, keyOf: (item) => String(item % 2) })
   const results = [1, 2, 3, 4, 5].map(gather)
+  await settle()
+  expect(begun[0]!.items).toEqual([1, 3, 5])
   begun[0]!.end()
   await settle()
   expect(begun[1]!.items).toEqual([2, 4])
   begun[1]!.end()
-  await settle()
-  expect(begun[2]!.items).toEqual([3, 5])
-  begun[2]!.end()
   expect(await Promise.all(results)).toEqual([1, 2, 3, 4, 5].map((item) => `did ${item}`))
 
   const partly = createGather<number, string>({
@@ -93,5 +104,5 @@ test('only items of one key share a statement, and what one left undone is tried
     one: async (item) => `alone ${item}`,
     many: async (items) => items.map((item) => (item === 2 ? undefined : `with ${item}`)),
   })
-  expect(await Promise.all([1, 2, 3].map(partly))).toEqual(['alone 1', 'alone 2', 'with 3'])
+  expect(await Promise.all([1, 2, 3].map(partly))).toEqual(['with 1', 'alone 2', 'with 3'])
 })
