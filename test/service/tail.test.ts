@@ -116,3 +116,24 @@ test('the signal ends a follower that waits', async () => {
   expect(await next).toEqual({ value: undefined, done: true })
   expect(tail.followers()).toBe(0)
 })
+
+test('what is known to come right behind the head is taken in without a read; behind anything else it is read', async () => {
+  const log = createLog()
+  const tail = createTail(log.options)
+  const stop = new AbortController()
+  const seen = collect(tail.follow(0, stop.signal))
+  await until(() => log.reads.length === 1, { what: 'the first look' })
+  // It is answered a turn later.
+  for (let turn = 0; turn < 3; turn += 1) await new Promise(setImmediate)
+  log.entries.push(1, 2)
+  tail.take(0, [1, 2])
+  await until(() => seen.length === 2, { what: 'what was taken in' })
+  expect(log.reads).toEqual([0])
+  // Somebody else has appended 3.
+  log.entries.push(3, 4)
+  tail.take(3, [4])
+  await until(() => seen.length === 4, { what: 'what was missing, too' })
+  expect(seen).toEqual([1, 2, 3, 4])
+  expect(log.reads).toEqual([0, 2])
+  stop.abort()
+})

@@ -143,6 +143,64 @@ describe.each(carriers)('$name', ({ bus, cut }) => {
   }, 60_000)
 })
 
+describe('a process that hears of no other', () => {
+  const topicOf = (n: number) => `queue:n${n}`
+
+  /** What is sent over the bus, whoever sends it. */
+  const overhear = async (): Promise<{ sent: string[]; close(): Promise<void> }> => {
+    const sent: string[] = []
+    const bus = postgresBus({ connectionString: clone.url })
+    const line = await bus.connect(
+      (payload) => sent.push(payload),
+      () => {},
+    )
+    return { sent, close: line.close }
+  }
+
+  /** Rings once; whether that was sent by the time the next sign of life was. */
+  let rung = 0
+  const isSent = async (wake: Wake, sent: string[]): Promise<boolean> => {
+    const before = sent.length
+    rung += 1
+    const topic = topicOf(rung)
+    wake.ring([{ topic, count: 1 }])
+    const isSign = (payload: string) => !payload.includes('\n')
+    await until(() => sent.slice(before).filter(isSign).length >= 2, { what: 'signs of life' })
+    return sent.some((payload) => payload.includes(topic))
+  }
+
+  test('keeps its rings to itself; who comes is told to look at everything, and hears from then on', async () => {
+    const { sent, close } = await overhear()
+    const make = () =>
+      createWake({ bus: postgresBus({ connectionString: clone.url }), log, keepAliveMs: 100 })
+    const here = make()
+    await here.start()
+    const ended = new AbortController()
+    const running = here.run(ended.signal)
+    const own = heard(here, topicOf(rung + 1))
+    await until(async () => !(await isSent(here, sent)), { what: 'rings are kept' })
+    expect(own.length).toBe(1)
+
+    const there = make()
+    let looks = 0
+    there.onLost(() => {
+      looks += 1
+    })
+    await there.start()
+    await until(() => looks > 0, { what: 'who came looks at everything' })
+    const other = heard(there, topicOf(1000))
+    here.ring([{ topic: topicOf(1000), count: 1 }])
+    await until(() => other.length > 0, { what: 'who came hears' })
+
+    await there.stop()
+    await until(async () => !(await isSent(here, sent)), { what: 'rings are kept again' })
+    ended.abort()
+    await running
+    await here.stop()
+    await close()
+  })
+})
+
 test.skipIf(nats === null)(
   'installations that share a NATS server are told apart by the path of its URL',
   async () => {
