@@ -26,8 +26,12 @@ export interface WorkerParts {
   courier: Worker['run']
 }
 
-/** Commits of a busy moment are placed together: a busy feed costs 50 statements a second. */
-const GATHER_MS = 20
+/**
+ * Commits of a busy moment are placed together: a busy feed costs 50 statements a second. The first
+ * waits a little as well: whoever was woken by that commit goes first.
+ */
+const FIRST_MS = 4
+const GATHER_MS = 16
 
 /** A sweep that failed is tried again within seconds, however long its interval. */
 const SOON = { initialMs: 250, maxMs: 3000 }
@@ -135,6 +139,7 @@ const placing = async (
     })
   try {
     while (!signal.aborted) {
+      if (committed) await sleep(FIRST_MS, signal).catch(() => {})
       committed = false
       const placed = await place()
       // Whoever has the turn may have looked before our commit, so it has to be tried again.

@@ -152,7 +152,7 @@ const finish = (res: ServerResponse, drainMs: number): void => {
 
 /**
  * Answers `res` with `source` as an event stream and resolves when the stream is over. Headers
- * leave at once, before the first frame. Never rejects.
+ * leave with the first frame where there is one at once, else before it. Never rejects.
  */
 export const writeStream = async (
   res: ServerResponse,
@@ -162,7 +162,9 @@ export const writeStream = async (
   const drainMs = options.drainMs ?? DRAIN_MS
   for (const [name, value] of Object.entries(HEADERS)) res.setHeader(name, value)
   res.statusCode = 200
-  res.flushHeaders()
+  setImmediate(() => {
+    if (!res.headersSent && !res.destroyed) res.flushHeaders()
+  })
   // A connection that breaks while we write is a hang-up: 'close' follows and says so.
   res.on('error', () => undefined)
 

@@ -11,6 +11,8 @@ export interface TailOptions<Entry> {
   cursorOf: (entry: Entry) => number
   /** Where the tail begins: what is later goes through the ring. */
   head: number
+  /** Nothing lies behind the head, unless a nudge says so: there is no need to look. */
+  whole?: boolean
   ringEntries?: number
   /** About how much an entry weighs; the ring holds `ringWeight` at most. */
   weigh?: (entry: Entry) => number
@@ -41,7 +43,7 @@ export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
   /** Everything after `floor` up to `head` is in the ring. */
   let floor = options.head
   let head = options.head
-  let dirty = true
+  let dirty = !options.whole
   let reading: Promise<void> | null = null
   let waiting = new Set<() => void>()
   let count = 0

@@ -13,6 +13,7 @@ import { readEvents, readFeed, readFeedBounds, STEP } from '../store/events.ts'
 import { readMissing, readSettled, readView } from '../store/views.ts'
 import type { Wake } from '../store/wake.ts'
 import type { Gap, OpenFeed, Watch } from './contract.ts'
+import { createGather } from './gather.ts'
 import { createTail, type Tail } from './tail.ts'
 
 export interface WatchParts {
@@ -52,6 +53,13 @@ const deletedBefore = ({ deleted = [] }: FeedEvent, queues: readonly string[] | 
       .filter(({ queue }) => queues === null || queues.includes(queue))
       .map(({ position }) => position),
   )
+
+/** Of a todo's events: so many after this one. */
+interface Page {
+  id: string
+  after: number
+  limit: number
+}
 
 interface Settling {
   id: string
@@ -98,7 +106,7 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
     }
   }
 
-  /** Rung of late, while nobody waited for them; the older half is forgotten at each turn. */
+  /** Rung of late, while nobody looked at them; the older half is forgotten at each turn. */
   let lately = new Set<string>()
   let before = new Set<string>()
   const turn = (): void => {
@@ -106,20 +114,21 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
     lately = new Set()
   }
 
-  const ring = (id: string): void => {
-    if (!settling.has(id)) {
-      if (lately.size >= LATELY_AT_MOST) turn()
-      lately.add(id)
-      return
-    }
-    rung.add(id)
-    // Rings of one moment share a look.
-    if (rung.size === 1) setImmediate(() => void look())
+  const remember = (id: string): void => {
+    if (lately.size >= LATELY_AT_MOST) turn()
+    lately.add(id)
   }
 
   /** A todo that was made a moment ago, and of which nothing was heard since, is as it was made. */
   const isAsMade = (id: string, after: number): boolean =>
     after === 1 && !lately.has(id) && !before.has(id)
+
+  const ringSettled = (id: string): void => {
+    if (!settling.has(id)) return
+    rung.add(id)
+    // Rings of one moment share a look.
+    if (rung.size === 1) setImmediate(() => void look())
+  }
 
   const settle = async (id: string, after: number, signal: AbortSignal): Promise<TodoView> => {
     let off: () => void = () => {}
@@ -153,13 +162,28 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
 
   const tails = new Map<string, Tail<Event>>()
 
+  /** Of many todos at once. */
+  const readNext = createGather<Page, Event[]>({
+    keyOf: ({ limit }) => String(limit),
+    one: (page) => readEvents(database, [page], page.limit),
+    many: async (pages) => {
+      // A second page of one todo is read by itself.
+      const firsts = new Map(pages.toReversed().map((page) => [page.id, page]))
+      const found = new Map<string, Event[]>([...firsts.keys()].map((id) => [id, []]))
+      const events = await readEvents(database, [...firsts.values()], pages[0]!.limit)
+      for (const event of events) found.get(event.todoId)?.push(event)
+      return pages.map((page) => (firsts.get(page.id) === page ? found.get(page.id) : undefined))
+    },
+  })
+
   const tailOf = (id: string, head: number): Tail<Event> => {
     const known = tails.get(id)
     if (known) return known
     const tail = createTail<Event>({
-      read: (after, limit) => readEvents(database, [{ id, after }], limit),
+      read: (after, limit) => readNext({ id, after, limit }),
       cursorOf: (event) => event.seq,
       head,
+      whole: isAsMade(id, head),
       ringWeight: RING_WEIGHT,
       weigh,
     })
@@ -279,8 +303,11 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
       offs.push(
         () => clearInterval(poll),
         () => clearInterval(turning),
-        wake.onPrefix('settled:', ring),
-        wake.onPrefix('todo:', (id) => tails.get(id)?.nudge()),
+        wake.onPrefix('settled:', ringSettled),
+        wake.onPrefix('todo:', (id) => {
+          remember(id)
+          tails.get(id)?.nudge()
+        }),
         wake.on('placed', () => feedTail?.nudge()),
         wake.onLost(lookAtAll),
       )
