@@ -78,5 +78,6 @@ export const seed = async (
   await lab.sql(url, holder)
   await lab.sql(url, FINISHED, [finished, JSON.stringify(newMessage()), ANSWER])
   await lab.sql(url, WAITING, [waiting])
+  await lab.sql(url, 'select recount_todos()')
   await lab.sql(url, 'vacuum analyze')
 }

@@ -42,6 +42,7 @@ const POLL_MS = 5000
 const REAP_MS = 30_000
 const COME_DUE_MS = 1000
 const PLACE_MS = 1000
+const COUNT_MS = 1000
 const TIDY_MS = 60_000
 
 interface CoreParts {
@@ -130,6 +131,7 @@ export const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
     reapMs: options.reapMs ?? REAP_MS,
     comeDueMs: options.comeDueMs ?? COME_DUE_MS,
     placeMs: options.placeMs ?? PLACE_MS,
+    countMs: options.countMs ?? COUNT_MS,
     tidyMs: options.tidyMs ?? TIDY_MS,
   })
   const supervisor = createSupervisor(workers, { log, metrics })

@@ -18,6 +18,7 @@ export interface SwitchboardOptions {
   reapMs?: number
   comeDueMs?: number
   tidyMs?: number
+  countMs?: number
   placeMs?: number
   poolSize?: number
   /** How long a call may wait for a database connection, in ms. */

@@ -22,6 +22,8 @@ export interface WorkerParts {
   comeDueMs: number
   /** The placer is nudged by commits; this is how long a lost nudge may delay an event. */
   placeMs: number
+  /** For so long lists add up what events have moved. */
+  countMs: number
   tidyMs: number
   courier: Worker['run']
 }
@@ -37,7 +39,7 @@ const GATHER_MS = 16
 const SOON = { initialMs: 250, maxMs: 3000 }
 
 export const createWorkers = (parts: WorkerParts): Worker[] => {
-  const { sweep, reapMs, comeDueMs, tidyMs } = parts
+  const { sweep, reapMs, comeDueMs, countMs, tidyMs } = parts
   const worker = (name: WorkerName, run: Worker['run']): Worker => ({
     name,
     regime: REGIMES[name],
@@ -54,6 +56,7 @@ export const createWorkers = (parts: WorkerParts): Worker[] => {
       placing(guarded('place', sweep.place, parts, health), parts, signal),
     ),
     worker('courier', parts.courier),
+    ticking('counter', 'count', countMs, sweep.count),
     ticking('janitor', 'tidy', tidyMs, sweep.tidy),
   ]
 }

@@ -10,6 +10,7 @@ import type { Metrics } from '../base/metrics.ts'
 import { OPEN_STATES } from '../domain/lifecycle.ts'
 import { interruptTtlSeconds } from '../domain/policy.ts'
 import type { FeedEvent } from '../domain/todo.ts'
+import { countTodos } from '../store/counts.ts'
 import type { Database } from '../store/database.ts'
 import { placeEvents } from '../store/events.ts'
 import { expireKeys } from '../store/idempotency.ts'
@@ -44,11 +45,14 @@ export interface Sweep {
   comeDue(): Promise<number>
   /** Gives committed events their place in the feed; another node may be at it. */
   place(): Promise<'all' | 'more' | 'not our turn'>
+  /** Takes what events have moved into the counts that lists are summed up from. */
+  count(): Promise<'all' | 'more'>
   /** Deletes what is over: keys of sends past their window, todos past their queue's retention. */
   tidy(): Promise<'all' | 'more'>
 }
 
 const PLACE_BATCH = 1000
+const COUNT_BATCH = 5000
 /** A tick deletes a bounded number, a few at a time: nobody waits behind it. */
 const TIDY_BATCH = 500
 const TIDY_BATCHES = 40
@@ -134,6 +138,7 @@ export const createSweep = (parts: SweepParts): Sweep => {
       onPlaced(placed)
       return placed.length === PLACE_BATCH ? 'more' : 'all'
     },
+    count: async () => ((await countTodos(database, COUNT_BATCH)) === COUNT_BATCH ? 'more' : 'all'),
     tidy: async () => {
       let gone = 0
       for (let batch = 0; batch < TIDY_BATCHES; batch += 1) {

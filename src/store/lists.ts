@@ -1,8 +1,10 @@
 /** Lists of todos, a page at a time, newest status first. Cursors are positions, never offsets. */
 import knexFactory, { type Knex } from 'knex'
 import { invalid } from '../domain/errors.ts'
+import { ENDED_STATES, STATE_NAMES, type State } from '../domain/lifecycle.ts'
 import { EVERYTHING, type Scope } from '../domain/scope.ts'
 import type { Todo, TodoFilter, TodoPage } from '../domain/todo.ts'
+import { stateList } from './assignments.ts'
 import type { Session } from './database.ts'
 import { TODO_COLUMNS, type TodoRow } from './todo-row.ts'
 import { isUuid } from './uuid.ts'
@@ -46,18 +48,51 @@ const scoped = (query: Knex.QueryBuilder, scope: Scope): Knex.QueryBuilder => {
   return scope.kind === 'queues' ? query.whereIn('t.queue', scope.queues) : query
 }
 
-const matching = (filter: TodoFilter, scope: Scope): Knex.QueryBuilder => {
-  const query = scoped(build('todos as t'), scope)
-  if (filter.ids) query.whereIn('t.id', filter.ids.filter(isUuid))
+/** Of `todos` or of their totals, which have a scope, a queue and a state in the same columns. */
+const among = (table: string, filter: TodoFilter, scope: Scope): Knex.QueryBuilder => {
+  const query = scoped(build(`${table} as t`), scope)
   if (filter.queue !== undefined) query.where('t.queue', filter.queue)
   if (filter.queues) query.whereIn('t.queue', filter.queues)
+  return query
+}
+
+/** Written out: a partial index serves only who names its states. */
+const inStates = (query: Knex.QueryBuilder, states: readonly State[]): Knex.QueryBuilder => {
+  const named = STATE_NAMES.filter((state) => states.includes(state))
+  return query.whereRaw(named.length > 0 ? `t.state in (${stateList(named)})` : 'false')
+}
+
+const NOT_DONE: readonly State[] = ENDED_STATES.filter((state) => state !== 'done')
+
+/** The index todos_not_done has all of them. */
+const endedNotDone = ({ states, retrying }: TodoFilter): boolean =>
+  states?.every((state) => NOT_DONE.includes(state)) === true &&
+  (retrying === 'never' || !states.includes('failed'))
+
+/** Spelled as the index todos_claim has what waits. */
+const inLiveStates = (query: Knex.QueryBuilder, states: readonly State[]): Knex.QueryBuilder =>
+  query.where((either) => {
+    inStates(
+      either,
+      states.filter((state) => state !== 'failed'),
+    )
+    if (states.includes('failed')) {
+      either.orWhereRaw(`(t.state = 'failed' and t.next_retry_at is not null)`)
+    }
+  })
+
+const matching = (filter: TodoFilter, scope: Scope): Knex.QueryBuilder => {
+  const query = among('todos', filter, scope)
+  if (filter.ids) query.whereIn('t.id', filter.ids.filter(isUuid))
   if (filter.contextId !== undefined) query.where('t.context_id', filter.contextId)
-  if (filter.states) query.whereIn('t.state', filter.states)
+  if (filter.states && filter.retrying === 'only') inLiveStates(query, filter.states)
+  else if (filter.states) inStates(query, filter.states)
+  if (endedNotDone(filter)) query.whereNotNull('t.finished_at')
   if (filter.joining === 'only') {
     query.whereRaw(`(t.state <> 'pending' or t.join_until is not null)`)
   }
   if (filter.joining === 'never') query.whereNull('t.join_until')
-  if (filter.retrying === 'only') {
+  if (filter.retrying === 'only' && !filter.states) {
     query.whereRaw(`(t.state <> 'failed' or t.next_retry_at is not null)`)
   }
   if (filter.retrying === 'never') query.whereNull('t.next_retry_at')
@@ -100,7 +135,28 @@ const pageOf = (found: Knex.QueryBuilder, { includeArtifacts }: TodoFilter): Kne
     .orderBy(newestFirst('p'))
 }
 
+/** Summed up from what is kept (counts.ts); how many of them join, only the todos know. */
+const summed = (filter: TodoFilter, scope: Scope): Knex.QueryBuilder => {
+  const { states, retrying, joining } = filter
+  const some = among('todo_totals', filter, scope).sum('t.count')
+  if (states) inStates(some, states)
+  if (retrying === 'only') some.whereRaw(`(t.state <> 'failed' or t.retrying)`)
+  if (retrying === 'never') some.whereRaw('not t.retrying')
+  if (joining === 'only') some.whereRaw(`t.state <> 'pending'`)
+  const joiners = among('todos', filter, scope).whereNotNull('t.join_until').count('*')
+  const counts = joining !== undefined && (states?.includes('pending') ?? true)
+  const others = !counts ? '0' : joining === 'only' ? '(?)' : '-(?)'
+  return build.select(
+    build.raw(`coalesce((?), 0) + ${others} as count`, counts ? [some, joiners] : [some]),
+  )
+}
+
+/** Nothing is asked that the kept counts do not know. */
+const isKept = ({ ids, contextId, statusAfter, countTo }: TodoFilter): boolean =>
+  [ids, contextId, statusAfter, countTo].every((asked) => asked === undefined)
+
 const counted = (filter: TodoFilter, scope: Scope): Knex.QueryBuilder => {
+  if (isKept(filter)) return summed(filter, scope)
   const found = matching(filter, scope)
   if (filter.countTo === undefined) return found.count('* as count')
   const some = found.select('t.id').limit(filter.countTo)

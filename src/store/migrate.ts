@@ -16,6 +16,7 @@ import * as push from '../../migrations/0008_push.ts'
 import * as answerLinks from '../../migrations/0009_answer_links.ts'
 import * as retention from '../../migrations/0010_retention.ts'
 import * as leaseProbe from '../../migrations/0011_lease_probe.ts'
+import * as todoCounts from '../../migrations/0012_todo_counts.ts'
 import { sleep } from '../base/time.ts'
 
 interface Migration {
@@ -42,6 +43,7 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0009_answer_links', ...answerLinks, down },
   { name: '0010_retention', ...retention, down },
   { name: '0011_lease_probe', ...leaseProbe, down },
+  { name: '0012_todo_counts', ...todoCounts, down },
 ]
 
 /** The database was migrated by a newer switchboard than this one. */

@@ -210,13 +210,14 @@ test('sessions terminated under load are replaced: calls go on or say unavailabl
 test('a pool that is full makes the node not ready and its calls unavailable, alive all the while, and it comes back by itself', async () => {
   // Nothing of the background may come to want one of the two connections.
   const hour = 3_600_000
-  const rarely = { reapMs: hour, comeDueMs: hour, placeMs: hour, tidyMs: hour, pollMs: 60_000 }
+  const sweeps = { reapMs: hour, comeDueMs: hour, placeMs: hour, countMs: hour, tidyMs: hour }
+  const rarely = { ...sweeps, pollMs: 60_000 }
   const narrow = await startNode(postgres.url, { poolSize: 2, acquireMs: 300, ...rarely })
   await until(
     async () => {
       const { values } = await narrow.metrics.sweepSeconds.get()
       const done = values.filter(({ metricName }) => metricName?.endsWith('_count'))
-      return done.length >= 5
+      return done.length >= 6
     },
     { what: 'the first tick of each worker is over' },
   )

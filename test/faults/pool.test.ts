@@ -15,6 +15,7 @@ const app = await startApp({
   reapMs: 60_000,
   comeDueMs: 60_000,
   placeMs: 60_000,
+  countMs: 60_000,
 })
 const { client, agent } = await app.line('desk', { contexts: 'parallel' })
 const a2a = a2aClient(app.url, 'desk', client.token)

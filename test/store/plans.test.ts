@@ -3,6 +3,7 @@
  * generic plans, so those are read as well as the custom ones.
  */
 import { beforeAll, expect, test } from 'vitest'
+import type { TodoFilter } from '../../src/domain/todo.ts'
 import { readClaimed } from '../../src/store/claim.ts'
 import type { Session, Statement, Values } from '../../src/store/database.ts'
 import { leaseDeliveries } from '../../src/store/deliveries.ts'
@@ -291,6 +292,51 @@ test("a client's list reads its index in order", async () => {
   const [page] = await plansOf((session) => listTodos(session, filter, scope))
   expect(page).toContain('todos_client')
   expect(page).not.toContain('Sort')
+})
+
+test('the total of a list is summed up from what is kept, and no list of todos is walked for it', async () => {
+  const page = { pageSize: 50, includeArtifacts: false }
+  const scopes = [
+    { kind: 'client', clientId: SOMEBODY, queue: 'q1' },
+    { kind: 'queues', queues: ['q1', 'q2'] },
+    { kind: 'all' },
+  ] as const
+  const states = [
+    {},
+    { states: ['done'] },
+    { states: ['failed'], retrying: 'never' },
+    { states: ['pending', 'failed'], retrying: 'only', joining: 'never' },
+    { states: ['claimed', 'pending'], joining: 'only' },
+  ] satisfies Partial<TodoFilter>[]
+  for (const scope of scopes) {
+    for (const filter of states) {
+      const plans = await plansOf((session) => listTodos(session, { ...page, ...filter }, scope))
+      const totals = plans.filter((plan) => plan.includes('todo_counts'))
+      expect(totals).toHaveLength(2)
+      for (const index of ['events_position', 'events_unplaced']) expectIndexed(totals, index)
+      for (const total of totals) {
+        const read = [...total.matchAll(/using (\w+) on todos/g)].map(([, index]) => index)
+        const joiners = 'joining' in filter ? ['todos_joining'] : []
+        expect(new Set(read)).toEqual(new Set(['todos_pkey', ...joiners]))
+      }
+    }
+  }
+})
+
+test('what ended otherwise than done is listed by an index of its own, in order', async () => {
+  const list = (filter: Partial<TodoFilter>) =>
+    plansOf((session) =>
+      listTodos(session, { pageSize: 50, includeArtifacts: false, countTo: 10_000, ...filter }),
+    )
+  for (const filter of [
+    { states: ['failed'], retrying: 'never' },
+    { states: ['canceled'] },
+    { states: ['rejected'] },
+  ] satisfies Partial<TodoFilter>[]) {
+    const [page, total] = await list(filter)
+    for (const plan of [page, total]) expect(plan).toContain('todos_not_done')
+    expect(page).not.toMatch(/Sort Key: \w+\.status_at/)
+  }
 })
 
 test('a todo, its events and the feed are read by their keys', async () => {

@@ -96,6 +96,7 @@ test('starts that race migrate an empty database once', async () => {
       '0009_answer_links',
       '0010_retention',
       '0011_lease_probe',
+      '0012_todo_counts',
     ])
     expect(await pendingMigrations(clone.url)).toEqual([])
   } finally {

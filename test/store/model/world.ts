@@ -5,12 +5,15 @@ import { Refusal } from '../../../src/domain/errors.ts'
 import { OPEN_STATES, rule } from '../../../src/domain/lifecycle.ts'
 import { EVERYTHING } from '../../../src/domain/scope.ts'
 import type { Change } from '../../../src/store/change.ts'
+import { countTodos } from '../../../src/store/counts.ts'
 import type { Database } from '../../../src/store/database.ts'
+import { placeEvents } from '../../../src/store/events.ts'
 import { addTodo } from '../../../src/store/todos.ts'
 import { transitionLine, transitionOne } from '../../../src/store/transition.ts'
+import { expectTotals } from '../totals.ts'
 import { type Age, finished, MAX_ATTEMPTS, type Model, type Row, type Step } from './model.ts'
 
-const AGENTS = [randomUUID(), randomUUID()] as const
+export const AGENTS = [randomUUID(), randomUUID()] as const
 const CLIENT = randomUUID()
 
 const message = (role: 'ROLE_USER' | 'ROLE_AGENT') => ({
@@ -19,7 +22,7 @@ const message = (role: 'ROLE_USER' | 'ROLE_AGENT') => ({
   parts: [{ text: 'x' }],
 })
 
-const SETS: Record<Age, string> = {
+export const SETS: Record<Age, string> = {
   lapse: `lease_expires_at = now() - interval '1 second'`,
   due: `due_at = now() - interval '1 second'`,
   retry: `next_retry_at = now() - interval '1 second'`,
@@ -39,7 +42,7 @@ export interface World {
   check(model: Model): Promise<void>
 }
 
-const changeOf = (row: Row, step: Step, ids: readonly string[]): Change => {
+export const changeOf = (row: Pick<Row, 'fence'>, step: Step, ids: readonly string[]): Change => {
   const { by } = rule(step.verb)
   return {
     endpoint: by === 'client' ? CLIENT : AGENTS[step.agent],
@@ -66,6 +69,8 @@ const changeOf = (row: Row, step: Step, ids: readonly string[]): Change => {
 
 export const createWorld = (database: Database): World => {
   const ids: string[] = []
+  const client = randomUUID()
+  let looked = 0
   return {
     add: async (line) => {
       const id = randomUUID()
@@ -74,7 +79,7 @@ export const createWorld = (database: Database): World => {
         id,
         queue: 'q',
         contextId: 'c',
-        clientId: CLIENT,
+        clientId: client,
         priority: 1,
         maxAttempts: MAX_ATTEMPTS,
         message: message('ROLE_USER'),
@@ -129,6 +134,11 @@ export const createWorld = (database: Database): World => {
           open: row.openAttempts,
         })),
       )
+      await expectTotals(database, client)
+      // By turns events are not yet placed, not yet counted, counted in part.
+      looked += 1
+      if (looked % 3 === 0) await placeEvents(database, 1000)
+      if (looked % 5 === 0) await countTodos(database, 10)
       for (const { state, openAttempts } of model) {
         expect(openAttempts).toBe(OPEN_STATES.includes(state) ? 1 : 0)
       }

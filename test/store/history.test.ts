@@ -1,0 +1,96 @@
+/** What a list reads of the todos, beside a history that is long: what is on its page, about. */
+import { randomUUID } from 'node:crypto'
+import { beforeAll, expect, test } from 'vitest'
+import { STATE_NAMES } from '../../src/domain/lifecycle.ts'
+import { EVERYTHING, type Scope } from '../../src/domain/scope.ts'
+import type { TodoFilter } from '../../src/domain/todo.ts'
+import { listTodos } from '../../src/store/lists.ts'
+import { openStore } from '../support/store.ts'
+
+const { database } = await openStore(2)
+const CLIENT = randomUUID()
+const HISTORY = 20_000
+const EACH = 5
+
+/** Rows and entries of indexes that a list reads of the todos, the list itself, and its total. */
+const readBy = (asked: Partial<TodoFilter>, scope: Scope) =>
+  database.transaction(async (session) => {
+    const readSoFar = async (): Promise<number> => {
+      const [row] = await session.query<{ read: number }>(
+        `select sum(pg_stat_get_xact_tuples_returned(r))::int as read from (
+          select indexrelid as r from pg_index where indrelid = 'todos'::regclass
+          union all select 'todos'::regclass) r`,
+        [],
+      )
+      return row!.read
+    }
+    const before = await readSoFar()
+    const page = { pageSize: 10, includeArtifacts: false }
+    const { todos, totalSize } = await listTodos(session, { ...page, ...asked }, scope)
+    const read = (await readSoFar()) - before
+    return { read, listed: todos.length, totalSize }
+  })
+
+beforeAll(async () => {
+  await database.query(
+    `insert into todos (id, queue, context_id, client_id, state, max_attempts, finished_at)
+    select gen_random_uuid(), 'q', 'c', $1, 'done', 5, now() from generate_series(1, $2::int)`,
+    [CLIENT, HISTORY],
+  )
+  // All of them older than the history.
+  await database.query(
+    `insert into todos (id, queue, context_id, client_id, state, max_attempts, owner, fence, attempt,
+      lease_expires_at, due_at, interrupted_at, next_retry_at, finished_at, status_at)
+    select gen_random_uuid(), 'q', 'c', $1, s.state::todo_state, 5,
+      case when s.state = 'claimed' then gen_random_uuid() end, 1, 1,
+      case when s.state = 'claimed' then now() + interval '1 hour' end,
+      case when s.state = 'pending' then now() end,
+      case when s.state in ('input-required', 'auth-required') then now() end,
+      case when s.retrying then now() end,
+      case when s.state in ('canceled', 'rejected') or s.state = 'failed' and not s.retrying then now() end,
+      now() - interval '1 day'
+    from (select unnest($2::text[]) as state, false as retrying union all select 'failed', true) s
+      cross join generate_series(1, ${EACH})`,
+    [CLIENT, STATE_NAMES.filter((state) => state !== 'done')],
+  )
+  await database.query('select recount_todos()', [])
+  await database.query('vacuum analyze todos', [])
+}, 60_000)
+
+const scopes: Record<string, Scope> = {
+  'a client': { kind: 'client', clientId: CLIENT, queue: 'q' },
+  'an endpoint': { kind: 'queues', queues: ['q', 'r'] },
+  'the operator': EVERYTHING,
+}
+/** As ListTasks and the operator ask for them. */
+const FEW: readonly (Partial<TodoFilter> & { there?: number })[] = [
+  { states: ['pending', 'failed'], retrying: 'only', joining: 'never', there: 2 * EACH },
+  { states: ['claimed', 'pending'], joining: 'only' },
+  { states: ['input-required'] },
+  { states: ['auth-required'] },
+  { states: ['failed'], retrying: 'never' },
+  { states: ['canceled'] },
+  { states: ['rejected'] },
+]
+
+for (const [who, scope] of Object.entries(scopes)) {
+  test(`${who} lists the few of a state, and how many they are, without a walk through the history`, async () => {
+    for (const { there = EACH, ...asked } of FEW) {
+      const { read, ...found } = await readBy(asked, scope)
+      expect({ asked, ...found }).toEqual({ asked, listed: there, totalSize: there })
+      expect({ asked, walked: read > 300 && read }).toEqual({ asked, walked: false })
+    }
+  })
+
+  test(`${who} lists the newest, and how many there are, by reading a page`, async () => {
+    for (const asked of [{}, { states: ['done'] }] satisfies Partial<TodoFilter>[]) {
+      const { read, listed, totalSize } = await readBy(asked, scope)
+      expect({ asked, listed, totalSize }).toEqual({
+        asked,
+        listed: 10,
+        totalSize: HISTORY + (asked.states ? 0 : STATE_NAMES.length * EACH),
+      })
+      expect({ asked, walked: read > 300 && read }).toEqual({ asked, walked: false })
+    }
+  })
+}
