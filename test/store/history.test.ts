@@ -4,32 +4,42 @@ import { beforeAll, expect, test } from 'vitest'
 import { STATE_NAMES } from '../../src/domain/lifecycle.ts'
 import { EVERYTHING, type Scope } from '../../src/domain/scope.ts'
 import type { TodoFilter } from '../../src/domain/todo.ts'
+import { countTodos } from '../../src/store/counts.ts'
+import type { Session } from '../../src/store/database.ts'
+import { placeEvents } from '../../src/store/events.ts'
 import { listTodos } from '../../src/store/lists.ts'
 import { openStore } from '../support/store.ts'
 
-const { database } = await openStore(2)
+const { database, add } = await openStore(2)
 const CLIENT = randomUUID()
 const HISTORY = 20_000
 const EACH = 5
 
-/** Rows and entries of indexes that a list reads of the todos, the list itself, and its total. */
-const readBy = (asked: Partial<TodoFilter>, scope: Scope) =>
+/** Rows and entries of indexes of the todos and their events that some work reads. */
+const reading = <T>(work: (session: Session) => Promise<T>): Promise<{ read: number; done: T }> =>
   database.transaction(async (session) => {
     const readSoFar = async (): Promise<number> => {
       const [row] = await session.query<{ read: number }>(
         `select sum(pg_stat_get_xact_tuples_returned(r))::int as read from (
-          select indexrelid as r from pg_index where indrelid = 'todos'::regclass
-          union all select 'todos'::regclass) r`,
+          select indexrelid as r from pg_index
+            where indrelid in ('todos'::regclass, 'events'::regclass)
+          union all values ('todos'::regclass::oid), ('events'::regclass)) r`,
         [],
       )
       return row!.read
     }
     const before = await readSoFar()
-    const page = { pageSize: 10, includeArtifacts: false }
-    const { todos, totalSize } = await listTodos(session, { ...page, ...asked }, scope)
-    const read = (await readSoFar()) - before
-    return { read, listed: todos.length, totalSize }
+    const done = await work(session)
+    return { read: (await readSoFar()) - before, done }
   })
+
+const readBy = async (asked: Partial<TodoFilter>, scope: Scope) => {
+  const page = { pageSize: 10, includeArtifacts: false }
+  const { read, done } = await reading((session) =>
+    listTodos(session, { ...page, ...asked }, scope),
+  )
+  return { read, listed: done.todos.length, totalSize: done.totalSize }
+}
 
 beforeAll(async () => {
   await database.query(
@@ -53,8 +63,13 @@ beforeAll(async () => {
       cross join generate_series(1, ${EACH})`,
     [CLIENT, STATE_NAMES.filter((state) => state !== 'done')],
   )
+  await database.query(
+    `insert into events (todo_id, seq, position, queue, context_id, verb, to_state, attempt, fence, at)
+    select id, 1, nextval('feed_position'), queue, context_id, 'send', state, 0, 0, now() from todos`,
+    [],
+  )
   await database.query('select recount_todos()', [])
-  await database.query('vacuum analyze todos', [])
+  await database.query('vacuum analyze todos, events', [])
 }, 60_000)
 
 const scopes: Record<string, Scope> = {
@@ -94,3 +109,13 @@ for (const [who, scope] of Object.entries(scopes)) {
     }
   })
 }
+
+test('counting reads what has happened since, and nothing before it', async () => {
+  const SINCE = 20
+  for (let n = 0; n < SINCE; n += 1) await add()
+  expect((await placeEvents(database, 1000))?.length).toBe(SINCE)
+  const { read, done } = await reading((session) => countTodos(session, 5000))
+  expect(done).toBe(SINCE)
+  expect(read).toBeGreaterThanOrEqual(SINCE)
+  expect(read).toBeLessThan(300)
+})
