@@ -44,19 +44,30 @@ export const up = async (knex: Knex): Promise<void> => {
     insert into todo_counted (position) select coalesce(max(position), 0) from events
       on conflict do nothing;
 
-    -- What events have moved since: one less of a state, and one more of another. A failure is left
-    -- only while it waits for its retry. Clients are looked up one by one: whatever the planner
-    -- thinks of how many there are, it must not read all todos for them.
+    -- Events that are not in the counts. They are few, which the planner cannot know: it would take
+    -- them for a third of all there are, and compile whatever reads them. Stable, so that it sees
+    -- what the statement sees that calls it.
+    create or replace function events_uncounted()
+      returns table ("position" bigint, todo_id uuid, queue text, from_state todo_state,
+        to_state todo_state, retrying boolean)
+      language plpgsql stable rows 100 set jit = off set enable_seqscan = off as $$
+      begin
+        return query
+          select e.position, e.todo_id, e.queue, e.from_state, e.to_state, e.retrying from events e
+            where e.position > (select c.position from todo_counted c)
+          union all
+          select e.position, e.todo_id, e.queue, e.from_state, e.to_state, e.retrying from events e
+            where e.position is null;
+      end $$;
+
+    -- What they have moved: one less of a state, and one more of another. A failure is left only
+    -- while it waits for its retry. Clients are looked up one by one: whatever the planner thinks of
+    -- how many there are, it must not read all todos for them.
     create or replace view todo_moves as
       select e.position, e.todo_id, e.queue,
         coalesce((select t.client_id from todos t where t.id = e.todo_id), ${NOBODY}) as client_id,
         s.state, s.retrying, s.moved
-      from (
-          select p.position, p.todo_id, p.queue, p.from_state, p.to_state, p.retrying from events p
-            where p.position > (select c.position from todo_counted c)
-          union all
-          select u.position, u.todo_id, u.queue, u.from_state, u.to_state, u.retrying from events u
-            where u.position is null) e
+      from events_uncounted() e
         cross join lateral (values (e.from_state, coalesce(e.from_state = 'failed', false), -1),
           (e.to_state, e.retrying, 1)) s (state, retrying, moved)
       where s.state is not null
