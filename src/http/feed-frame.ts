@@ -67,31 +67,64 @@ const agentFrame = (event: FeedEvent, endpointId: string, bells: readonly string
   return frames
 }
 
+/** Of events that came together, whole; as with those of one, made once for all who read all of them. */
+const boardFramesOfAll = new WeakMap<readonly FeedEvent[], readonly Frame[]>()
+
+const allBoardFrames = (events: readonly FeedEvent[]): readonly Frame[] => {
+  const known = boardFramesOfAll.get(events)
+  if (known) return known
+  const frames = events.length === 1 ? boardFrame(events[0]!) : events.flatMap(boardFrame)
+  boardFramesOfAll.set(events, frames)
+  return frames
+}
+
+/** What a reader is told: of one event, and of several that came together. */
+interface Telling {
+  one(event: FeedEvent): readonly Frame[]
+  all(events: readonly FeedEvent[]): readonly Frame[]
+}
+
+const tellingBy = (one: Telling['one']): Telling => ({ one, all: (events) => events.flatMap(one) })
+
 /**
  * A reader that named no id is given one at once, with the snapshot or in a frame of its own: should
  * its connection break before the first event, it goes on from there.
  */
-async function* framesOf(
-  { from, events }: OpenFeed,
+const framesOf = (
+  feed: OpenFeed,
   after: After,
-  frames: (event: FeedEvent) => Frame[],
+  { one, all }: Telling,
   snapshot?: () => Promise<readonly Frame[]>,
-) {
+): Source => {
   let seen = after === 'now' ? 0 : after
-  if (after === 'now') {
-    const first = (await snapshot?.()) ?? [{ id: String(from) }]
-    yield first
-    // A snapshot was read after the feed was opened, and holds what happened between the two.
-    if (snapshot) seen = Number(first[0]?.id)
-  }
-  for await (const item of events) {
-    if ('gap' in item) {
-      yield gap(item)
-      continue
+  let begun = after !== 'now'
+
+  const unseen = (frames: readonly Frame[]): readonly Frame[] =>
+    Number(frames[0]?.id) > seen ? frames : frames.filter(({ id }) => Number(id) > seen)
+
+  async function* pulled(): AsyncGenerator<Frame | readonly Frame[]> {
+    if (after === 'now') {
+      const first = (await snapshot?.()) ?? [{ id: String(feed.from) }]
+      // A snapshot was read after the feed was opened, and holds what happened between the two.
+      if (snapshot) seen = Number(first[0]?.id)
+      begun = true
+      yield first
     }
-    const made = frames(item)
-    const fresh = Number(made[0]?.id) > seen ? made : made.filter(({ id }) => Number(id) > seen)
-    if (fresh.length > 0) yield fresh
+    for await (const item of feed.events) {
+      const frames = 'gap' in item ? [gap(item)] : unseen(one(item))
+      if (frames.length > 0) yield frames
+    }
+  }
+
+  return {
+    [Symbol.asyncIterator]: pulled,
+    live: (push) => {
+      if (!begun || !feed.live) return null
+      return feed.live((events) => {
+        const frames = unseen(all(events))
+        return frames.length === 0 || push(frames)
+      })
+    },
   }
 }
 
@@ -101,6 +134,15 @@ export type After = number | 'now'
 type FrameFilter = Pick<BoardFilter, 'states' | 'contextId'>
 
 const NOTHING: Frame[] = []
+const EVERYTHING: Telling = { one: boardFrame, all: allBoardFrames }
+
+const tellsAll = ({ states, contextId }: FrameFilter): boolean =>
+  states === null && contextId === null
+
+const passing =
+  (filter: FrameFilter) =>
+  (event: FeedEvent): Frame[] =>
+    passes(filter, event) ? boardFrame(event) : NOTHING
 
 export const boardFrames = (
   feed: OpenFeed,
@@ -108,7 +150,7 @@ export const boardFrames = (
   filter: FrameFilter,
   snapshot?: () => Promise<readonly Frame[]>,
 ): Source =>
-  framesOf(feed, after, (event) => (passes(filter, event) ? boardFrame(event) : NOTHING), snapshot)
+  framesOf(feed, after, tellsAll(filter) ? EVERYTHING : tellingBy(passing(filter)), snapshot)
 
 /** `bells`: the queues whose ready doorbell the agent wants; signals come for all it holds. */
 export const agentFrames = (
@@ -116,4 +158,9 @@ export const agentFrames = (
   after: After,
   endpointId: string,
   bells: readonly string[],
-): Source => framesOf(feed, after, (event) => agentFrame(event, endpointId, bells))
+): Source =>
+  framesOf(
+    feed,
+    after,
+    tellingBy((event) => agentFrame(event, endpointId, bells)),
+  )

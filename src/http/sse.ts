@@ -18,7 +18,14 @@ export interface Frame {
 }
 
 /** Frames that belong together come as a list and leave in one write. */
-export type Source = AsyncIterable<Frame | readonly Frame[]>
+export interface Source extends AsyncIterable<Frame | readonly Frame[]> {
+  /**
+   * Hands `push` what comes from now on, by a plain call, for a reader that has taken all there was.
+   * Null where there is something to be pulled first. Ends when `push` says false, which leaves those
+   * frames to be pulled, or by the off that is returned.
+   */
+  live?(push: (frames: readonly Frame[]) => boolean): (() => void) | null
+}
 
 /**
  * How a stream ended. `ended`: the frames did, or the server stops. `hung_up`: the client went
@@ -77,6 +84,26 @@ const bytesOf = (frames: Frame | readonly Frame[]): Buffer | string => {
   return bytes
 }
 
+/** The same as one chunk of HTTP/1.1 (RFC 9112 7.1), to be written to many connections as it is. */
+const chunks = new WeakMap<readonly Frame[], Buffer>()
+
+const chunkOf = (frames: readonly Frame[]): Buffer => {
+  const known = chunks.get(frames)
+  if (known) return known
+  const bytes = bytesOf(frames)
+  const size = Buffer.byteLength(bytes).toString(16)
+  const chunk = Buffer.concat([Buffer.from(`${size}\r\n`), Buffer.from(bytes), CRLF])
+  chunks.set(frames, chunk)
+  return chunk
+}
+
+const CRLF = Buffer.from('\r\n')
+
+/** What OutgoingMessage knows of itself, and its types do not. */
+interface Chunked {
+  chunkedEncoding?: boolean
+}
+
 const isList = (frames: Frame | readonly Frame[]): frames is readonly Frame[] =>
   Array.isArray(frames)
 
@@ -95,13 +122,32 @@ const createPen = (res: ServerResponse, drainMs: number) => {
   res.on('drain', settle)
   res.on('close', settle)
 
+  const watch = (): void => {
+    watchdog ??= setTimeout(() => {
+      stalled = true
+      res.destroy()
+    }, drainMs)
+  }
+
+  const write = (text: Buffer | string): void => {
+    if (!res.write(text) && !res.destroyed) watch()
+  }
+
   return {
-    write(text: Buffer | string): void {
-      if (res.write(text) || res.destroyed || watchdog !== undefined) return
-      watchdog = setTimeout(() => {
-        stalled = true
-        res.destroy()
-      }, drainMs)
+    write,
+    /**
+     * The same chunk for many readers, written past the response, which would take it apart and put it
+     * together again for each of them. False where the reader has not taken what it has.
+     */
+    push: (frames: readonly Frame[]): boolean => {
+      const { socket } = res
+      if (watchdog !== undefined || !socket || socket.destroyed) return false
+      if (!res.headersSent || !(res as Chunked).chunkedEncoding) write(bytesOf(frames))
+      else if (!socket.write(chunkOf(frames))) {
+        socket.once('drain', settle)
+        watch()
+      }
+      return true
     },
     /** Resolves when all that was written is drained, or there is no reader any more. */
     drained: (): Promise<void> =>
@@ -134,6 +180,25 @@ const createPull = (res: ServerResponse, source: Source, signal: AbortSignal) =>
         onGone = () => resolve(GONE)
         iterator.next().then(resolve, reject)
       }),
+    /** While the source has nothing to be pulled and the reader keeps up. */
+    live: (push: (frames: readonly Frame[]) => boolean): Promise<void> | undefined => {
+      if (!source.live || res.closed || signal.aborted) return
+      let end: () => void = () => {}
+      const over = new Promise<void>((resolve) => {
+        end = resolve
+      })
+      const off = source.live((frames) => {
+        if (push(frames)) return true
+        end()
+        return false
+      })
+      if (!off) return
+      onGone = () => {
+        off()
+        end()
+      }
+      return over
+    },
     /** Tells the source that nobody reads on; it may take its time and may fail unheard. */
     giveUp: (): void => {
       signal.removeEventListener('abort', gone)
@@ -177,6 +242,8 @@ export const writeStream = async (
   const run = async (): Promise<StreamOutcome> => {
     if (options.retryMs !== undefined) pen.write(encodeFrame({ retry: options.retryMs }))
     for (;;) {
+      await pull.live(pen.push)
+      await pen.drained()
       const item = await pull.next()
       if (item === GONE || item.done) return 'ended'
       pen.write(bytesOf(item.value))

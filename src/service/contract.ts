@@ -460,6 +460,12 @@ export interface OpenFeed {
   /** Whoever has seen all up to here misses nothing of `events`. */
   from: number
   events: AsyncIterable<FeedEvent | Gap>
+  /**
+   * Hands `take` what comes from now on, by a plain call, instead of `events`: for a reader that has
+   * taken all of these. Null where there is something else to be taken from them first. Ends when
+   * `take` says false, which leaves what it was handed to `events`, or by the off that is returned.
+   */
+  live?(take: (events: readonly FeedEvent[]) => boolean): (() => void) | null
 }
 
 /** Who a bearer token belongs to; null when it belongs to nobody, is revoked or has expired. */

@@ -2,7 +2,8 @@
  * A tail: the end of an ordered log, kept by one reader for however many follow it. The newest
  * entries stay in a small ring; a follower is only a cursor. One that keeps up is served from the
  * ring, without a query of its own; one that lags, or resumes from long ago, reads the pages it
- * missed. So nothing is buffered for anybody, and nothing can be missed or come twice.
+ * missed. So nothing is buffered for anybody, and nothing can be missed or come twice. Of thousands
+ * that keep up, each may be handed what comes by a plain call.
  */
 
 export interface TailOptions<Entry> {
@@ -24,6 +25,13 @@ export interface Tail<Entry> {
   nudge(): void
   /** These were appended right behind `before`: where the tail stands there, it need not read them. */
   take(before: number, entries: readonly Entry[]): void
+  /** Entries after the cursor, as soon as there are any; none once it is over or the signal fires. */
+  next(after: number, signal: AbortSignal): Promise<Entry[]>
+  /**
+   * Hands `take` what is appended from now on, as it comes, until it says false: it has not taken that
+   * then. Null where there is something to be read first. Returns an off.
+   */
+  live(after: number, take: Take<Entry>): (() => void) | null
   /** Entries after the cursor, then those to come, until the signal fires. */
   follow(after: number, signal: AbortSignal): AsyncGenerator<Entry, void, undefined>
   /** Nothing will be appended any more: whoever has read everything is done. */
@@ -31,6 +39,9 @@ export interface Tail<Entry> {
   followers(): number
   head(): number
 }
+
+/** Whether these were taken. */
+export type Take<Entry> = (entries: readonly Entry[]) => boolean
 
 const PAGE = 200
 
@@ -46,6 +57,7 @@ export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
   let dirty = !options.whole
   let reading: Promise<void> | null = null
   let waiting = new Set<() => void>()
+  const takers = new Set<Take<Entry>>()
   let count = 0
   let over = false
 
@@ -69,6 +81,7 @@ export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
       drop += 1
     }
     if (drop > 0) ring = ring.slice(drop)
+    if (entries.length > 0) for (const take of takers) if (!take(entries)) takers.delete(take)
   }
 
   /** One read at a time; a nudge during one causes another after it. Never rejects. */
@@ -118,7 +131,21 @@ export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
 
   const nudge = (): void => {
     dirty = true
-    if (waiting.size > 0) void refresh()
+    if (waiting.size > 0 || takers.size > 0) void refresh()
+  }
+
+  const next = async (after: number, signal: AbortSignal): Promise<Entry[]> => {
+    let cursor = after
+    while (!signal.aborted) {
+      if (dirty && cursor >= head) await refresh()
+      const entries = cursor >= floor ? from(cursor) : await read(cursor, PAGE)
+      if (entries.length > 0) return signal.aborted ? [] : entries
+      // Nothing is kept between the cursor and the ring; or the ring has been served.
+      if (cursor < floor) cursor = floor
+      else if (over) return []
+      else await change(signal)
+    }
+    return []
   }
 
   return {
@@ -128,19 +155,19 @@ export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
       append(entries)
       wakeAll()
     },
+    next,
+    live: (after, take) => {
+      if (dirty || reading || over || after < head) return null
+      takers.add(take)
+      return () => void takers.delete(take)
+    },
     async *follow(after, signal) {
       count += 1
       try {
         let cursor = after
-        while (!signal.aborted) {
-          if (dirty && cursor >= head) await refresh()
-          const entries = cursor >= floor ? from(cursor) : await read(cursor, PAGE)
-          if (entries.length === 0) {
-            // Nothing is kept between the cursor and the ring; or the ring has been served.
-            if (cursor < floor) cursor = floor
-            else if (over) return
-            else await change(signal)
-          }
+        for (;;) {
+          const entries = await next(cursor, signal)
+          if (entries.length === 0) return
           for (const entry of entries) {
             if (signal.aborted) return
             cursor = cursorOf(entry)

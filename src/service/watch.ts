@@ -12,7 +12,8 @@ import type { Database } from '../store/database.ts'
 import { readEvents, readFeed, readFeedBounds, STEP } from '../store/events.ts'
 import { readMissing, readSettled, readView } from '../store/views.ts'
 import type { Wake } from '../store/wake.ts'
-import type { Gap, OpenFeed, Watch } from './contract.ts'
+import type { OpenFeed, Watch } from './contract.ts'
+import { readerOf } from './feed-reader.ts'
 import { createGather } from './gather.ts'
 import { createTail, type Tail } from './tail.ts'
 
@@ -44,15 +45,6 @@ const weigh = (event: Event): number =>
   200 +
   (event.message ? JSON.stringify(event.message).length : 0) +
   (event.artifact ? JSON.stringify(event.artifact).length : 0)
-
-/** Up to where events of these queues were deleted that a reader of this one may have missed. */
-const deletedBefore = ({ deleted = [] }: FeedEvent, queues: readonly string[] | null): number =>
-  Math.max(
-    0,
-    ...deleted
-      .filter(({ queue }) => queues === null || queues.includes(queue))
-      .map(({ position }) => position),
-  )
 
 /** Of a todo's events: so many after this one. */
 interface Page {
@@ -244,33 +236,22 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
   ): Promise<OpenFeed> => {
     const tail = await openFeed()
     const { oldest, newest, whole } = await readFeedBounds(database, queues)
+    const open = { tail, queues, signal }
     // The last event's ready hook has the position after its own.
-    if (after === 'now') return { from: newest + 1, events: feedEvents(tail, newest) }
+    if (after === 'now') return { from: newest + 1, ...readerOf({ ...open, cursor: newest }) }
 
     if (after + 2 < whole) {
       // Some of what lies before may be kept: of todos that go on.
       const cursor = Math.max(after, oldest) - 1
-      return { from: after, events: feedEvents(tail, cursor, { gap: true, oldest: whole }) }
+      return { from: after, ...readerOf({ ...open, cursor, gap: { gap: true, oldest: whole } }) }
     }
     if (after > newest + 1) {
       // A cursor of another database, or of one restored from a backup.
-      return { from: after, events: feedEvents(tail, newest, { gap: true, oldest }) }
+      return { from: after, ...readerOf({ ...open, cursor: newest, gap: { gap: true, oldest } }) }
     }
     // An event comes again when only its ready hook is new: the reader of frames leaves out what
     // it has seen.
-    return { from: after, events: feedEvents(tail, after - 1) }
-
-    async function* feedEvents(tail: Tail<FeedEvent>, cursor: number, gap?: Gap) {
-      if (gap) yield gap
-      let seen = gap ? gap.oldest : cursor + 1
-      for await (const event of tail.follow(cursor, signal)) {
-        // Deleted while this reader was on its way there.
-        const deleted = deletedBefore(event, queues)
-        if (deleted > seen) yield { gap: true as const, oldest: deleted + 2 }
-        seen = Math.max(seen, deleted, event.position)
-        if (queues === null || queues.includes(event.queue)) yield event
-      }
-    }
+    return { from: after, ...readerOf({ ...open, cursor: after - 1 }) }
   }
 
   /* ------------------------------------------------------------- life */
