@@ -144,10 +144,13 @@ const placing = async (
     while (!signal.aborted) {
       if (committed) await sleep(FIRST_MS, signal).catch(() => {})
       committed = false
+      const nextAt = performance.now() + GATHER_MS
       const placed = await place()
       // Whoever has the turn may have looked before our commit, so it has to be tried again.
       if (placed === 'not our turn') committed = true
-      await sleep(placed === 'more' ? 0 : GATHER_MS, signal).catch(() => {})
+      // What was placed has been told to thousands by now, perhaps: that time counts.
+      const restMs = placed === 'more' ? 0 : Math.max(0, nextAt - performance.now())
+      await sleep(restMs, signal).catch(() => {})
       if (placed !== 'more') await idle()
     }
   } finally {

@@ -21,13 +21,40 @@ export interface Attention {
   withdraw(): void
 }
 
+/** Whoever is to be told of a signal: its own list of listeners is searched at every new one. */
+const told = new WeakMap<AbortSignal, { all: Set<() => void>; end(): void }>()
+
+const listenTo = (signal: AbortSignal) => {
+  const all = new Set<() => void>()
+  const tellAll = (): void => {
+    for (const tell of all) tell()
+  }
+  const end = (): void => {
+    signal.removeEventListener('abort', tellAll)
+    told.delete(signal)
+  }
+  const listening = { all, end }
+  told.set(signal, listening)
+  signal.addEventListener('abort', tellAll)
+  return listening
+}
+
+const tellOf = (signal: AbortSignal, tell: () => void): (() => void) => {
+  const { all, end } = told.get(signal) ?? listenTo(signal)
+  all.add(tell)
+  return () => {
+    all.delete(tell)
+    if (all.size === 0) end()
+  }
+}
+
 export const attentionOf = (res: ServerResponse, stopping?: AbortSignal): Attention => {
   const controller = new AbortController()
   const stop = (): void => controller.abort('stopping' satisfies Gone)
   if (stopping?.aborted) stop()
-  stopping?.addEventListener('abort', stop, { once: true })
+  const off = stopping && tellOf(stopping, stop)
   const close = (): void => {
-    stopping?.removeEventListener('abort', stop)
+    off?.()
     if (!res.writableFinished) controller.abort('hung_up' satisfies Gone)
   }
   if (res.closed) close()

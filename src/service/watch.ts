@@ -9,7 +9,7 @@ import { phaseOf, settled } from '../domain/lifecycle.ts'
 import { EVERYTHING } from '../domain/scope.ts'
 import type { Event, FeedEvent, TodoView } from '../domain/todo.ts'
 import type { Database } from '../store/database.ts'
-import { readEvents, readFeed, readFeedBounds, STEP } from '../store/events.ts'
+import { type FeedBounds, readEvents, readFeed, readFeedBounds, STEP } from '../store/events.ts'
 import { readMissing, readSettled, readView } from '../store/views.ts'
 import type { Wake } from '../store/wake.ts'
 import type { OpenFeed, Watch } from './contract.ts'
@@ -213,6 +213,17 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
   let feedTail: Tail<FeedEvent> | null = null
   let opening: Promise<Tail<FeedEvent>> | null = null
 
+  /** Readers that open it at one moment ask once. */
+  const boundsOf = createGather<readonly string[] | null, FeedBounds>({
+    keyOf: (queues) => JSON.stringify(queues),
+    one: (queues) => readFeedBounds(database, queues),
+    many: async (all) => {
+      const bounds = await readFeedBounds(database, all[0])
+      return all.map(() => bounds)
+    },
+    most: Number.POSITIVE_INFINITY,
+  })
+
   const openFeed = (): Promise<Tail<FeedEvent>> => {
     opening ??= (async () => {
       const { newest } = await readFeedBounds(database)
@@ -235,7 +246,7 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
     signal: AbortSignal,
   ): Promise<OpenFeed> => {
     const tail = await openFeed()
-    const { oldest, newest, whole } = await readFeedBounds(database, queues)
+    const { oldest, newest, whole } = await boundsOf(queues)
     const open = { tail, queues, signal }
     // The last event's ready hook has the position after its own.
     if (after === 'now') return { from: newest + 1, ...readerOf({ ...open, cursor: newest }) }

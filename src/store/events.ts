@@ -144,7 +144,7 @@ export const readClock = async (session: Session): Promise<Date> =>
 /** From one position to the next: the one between is that of a ready hook. */
 export const STEP = 2
 
-interface FeedBounds {
+export interface FeedBounds {
   /** The first position kept; zero where there is no event. */
   oldest: number
   /** The last one ever given, as far as can be told. */

@@ -1,9 +1,11 @@
 import type { ServerResponse } from 'node:http'
+import { connect } from 'node:net'
 import { describe, expect, test, vi } from 'vitest'
 import { attentionOf } from '../../src/http/hang-up.ts'
 import {
   encodeFrame,
   type Frame,
+  type Source,
   type StreamOptions,
   type StreamOutcome,
   writeStream,
@@ -19,7 +21,7 @@ interface Stream {
 
 /** Serves one stream. `source` is given the signal of the request. */
 const serve = async (
-  source: (signal: AbortSignal, res: ServerResponse) => AsyncIterable<Frame>,
+  source: (signal: AbortSignal, res: ServerResponse) => Source,
   options: Partial<StreamOptions> = {},
   stopping?: AbortSignal,
 ): Promise<Stream> => {
@@ -46,6 +48,122 @@ const silence = (signal: AbortSignal): Promise<void> =>
   })
 
 const GET = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
+
+/** A source of what is told to it: pulled from where its reader is, and live for one that keeps up. */
+const createTold = () => {
+  const all: Frame[][] = []
+  let read = 0
+  let wake: () => void = () => {}
+  let push: ((frames: readonly Frame[]) => boolean) | null = null
+  let pushed = 0
+  async function* pulled(signal: AbortSignal): AsyncGenerator<Frame | readonly Frame[]> {
+    while (!signal.aborted) {
+      const next = all[read]
+      if (next) {
+        read += 1
+        yield next
+      } else {
+        await new Promise<void>((resolve) => {
+          wake = resolve
+          signal.addEventListener('abort', () => resolve(), { once: true })
+        })
+      }
+    }
+  }
+  return {
+    pushed: () => pushed,
+    isLive: () => push !== null,
+    tell: (...frames: Frame[]): void => {
+      all.push(frames)
+      if (push?.(frames)) {
+        read += 1
+        pushed += 1
+      } else push = null
+      wake()
+    },
+    source: (signal: AbortSignal): Source => ({
+      [Symbol.asyncIterator]: () => pulled(signal),
+      live: (take) => {
+        if (read < all.length) return null
+        push = take
+        return () => {
+          push = null
+        }
+      },
+    }),
+  }
+}
+
+describe('a reader that keeps up', () => {
+  test('is handed what comes, each list in one chunk, with pings and what it pulled in order', async () => {
+    const told = createTold()
+    told.tell({ id: '1', data: 'pulled' })
+    const { url } = await serve(told.source, { retryMs: 5 })
+    const stop = new AbortController()
+    const response = await fetch(url, { signal: stop.signal })
+    await vi.waitFor(() => expect(told.isLive()).toBe(true))
+    told.tell({ id: '2', data: 'é' }, { id: '3', data: 'twice' })
+    told.tell({ id: '4', data: 'x'.repeat(20_000) })
+    let text = ''
+    const decoder = new TextDecoder()
+    for await (const bytes of response.body!) {
+      text += decoder.decode(bytes, { stream: true })
+      if (text.includes('id: 4') && text.endsWith('\n\n')) break
+    }
+    stop.abort()
+    const whole = [
+      { retry: 5 },
+      { id: '1', data: 'pulled' },
+      { id: '2', data: 'é' },
+      { id: '3', data: 'twice' },
+      { id: '4', data: 'x'.repeat(20_000) },
+    ]
+    expect(text).toBe(whole.map(encodeFrame).join(''))
+    expect(told.pushed()).toBe(2)
+  })
+
+  test('that falls behind pulls again, misses nothing and has nothing twice', async () => {
+    const told = createTold()
+    const { port } = await serve(told.source)
+    const socket = connect(port, '127.0.0.1')
+    socket.write(GET)
+    await vi.waitFor(() => expect(told.isLive()).toBe(true))
+    socket.pause()
+    const large = 'x'.repeat(100_000)
+    const count = 200
+    for (let n = 1; n <= count; n += 1) told.tell({ id: String(n), data: large })
+    expect(told.pushed()).toBeGreaterThan(0)
+    expect(told.pushed()).toBeLessThan(count)
+    let text = ''
+    socket.setEncoding('utf8')
+    socket.on('data', (chunk: string) => {
+      text += chunk
+    })
+    socket.resume()
+    await vi.waitFor(() => expect(text).toContain(`id: ${count}\n`), 10_000)
+    const ids = [...text.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id))
+    expect(ids).toEqual(Array.from({ length: count }, (_, n) => n + 1))
+    socket.destroy()
+  })
+
+  test('over HTTP/1.0 is written what it is handed without chunks', async () => {
+    const told = createTold()
+    const { port } = await serve(told.source)
+    const socket = connect(port, '127.0.0.1')
+    let text = ''
+    socket.setEncoding('utf8')
+    socket.on('data', (chunk: string) => {
+      text += chunk
+    })
+    socket.write('GET / HTTP/1.0\r\n\r\n')
+    await vi.waitFor(() => expect(told.isLive()).toBe(true))
+    told.tell({ id: '1', data: 'plain' })
+    await vi.waitFor(() => expect(text).toContain('plain'))
+    expect(text.split('\r\n\r\n')[1]).toBe(encodeFrame({ id: '1', data: 'plain' }))
+    expect(told.pushed()).toBe(1)
+    socket.destroy()
+  })
+})
 
 describe('a frame', () => {
   test('is one line for each field and a blank one', () => {
