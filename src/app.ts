@@ -124,7 +124,7 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
     log,
     stopping: stopping.signal,
   })
-  const router = createHttp({
+  const { router, listener: handler } = createHttp({
     services,
     authenticate,
     adminToken,
@@ -165,7 +165,7 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
   return {
     start: async () => {
       await core.start()
-      const url = await listener.start(router)
+      const url = await listener.start(handler)
       log.info({ url: publicUrl() }, 'switchboard is listening')
       return { url }
     },

@@ -3,7 +3,7 @@
  * or as an event stream, and that a client which hangs up ends its own waiting and nothing else.
  * Decides nothing but HTTP.
  */
-import type { Request, Response } from 'express'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Refusal } from '../domain/errors.ts'
 import type { Caller } from '../domain/scope.ts'
 import type { Call } from '../protocol/method.ts'
@@ -37,32 +37,32 @@ export interface ExchangeParts {
 }
 
 /** A binding: what it answers, and how it words what HTTP itself refuses. */
-export interface Binding {
+export interface Binding<Req extends IncomingMessage> {
   /** May throw what reading the request refuses. */
-  answer(req: Request, facts: CallFacts): Promise<Answer>
-  refuse(req: Request, error: unknown, requestId: string): Answer
+  answer(req: Req, facts: CallFacts, res: ServerResponse): Promise<Answer>
+  refuse(req: Req, error: unknown, requestId: string): Answer
 }
 
-const lastEventId = (req: Request): string | null => {
+const lastEventId = (req: IncomingMessage): string | null => {
   const value = req.headers['last-event-id']
   return typeof value === 'string' ? value : null
 }
 
-const setRefusalHeaders = (req: Request, res: Response, status: number): void => {
-  if (status === 401) res.set('WWW-Authenticate', challengeFor(req))
+const setRefusalHeaders = (req: IncomingMessage, res: ServerResponse, status: number): void => {
+  if (status === 401) res.setHeader('WWW-Authenticate', challengeFor(req))
   // What is left of the body is not read, so the next request could not be found behind it.
-  if (status === 413 || status === 408) res.set('Connection', 'close')
+  if (status === 413 || status === 408) res.setHeader('Connection', 'close')
 }
 
 export const sendJson = (
-  req: Request,
-  res: Response,
+  req: IncomingMessage,
+  res: ServerResponse,
   { status, body, mediaType, retryAfterSeconds, allow }: Extract<Answer, { kind: 'json' }>,
 ): void => {
   setRefusalHeaders(req, res, status)
-  if (allow !== undefined) res.set('Allow', allow)
+  if (allow !== undefined) res.setHeader('Allow', allow)
   if (retryAfterSeconds !== undefined && (status === 429 || status === 503)) {
-    res.set('Retry-After', String(retryAfterSeconds))
+    res.setHeader('Retry-After', String(retryAfterSeconds))
   }
   // Not res.json: express would look at the request, its own settings and the type once more.
   const text = JSON.stringify(body)
@@ -80,13 +80,16 @@ const rightsOf = (caller: Caller): string =>
     : JSON.stringify([caller.endpoint.id, caller.endpoint.queues, caller.endpoint.verbs])
 
 /** Answers requests of a binding. */
-export const exchange = (parts: ExchangeParts, { answer, refuse }: Binding) => {
+export const exchange = <Req extends IncomingMessage = IncomingMessage>(
+  parts: ExchangeParts,
+  { answer, refuse }: Binding<Req>,
+) => {
   const { auth, sse, stopping, onStream, recheckMs } = parts
 
   /** Also who asks, where that is known. */
   const answerTo = async (
-    req: Request,
-    res: Response,
+    req: Req,
+    res: ServerResponse,
     signal: AbortSignal,
   ): Promise<[Answer, Caller?]> => {
     const requestId = requestIdOf(res)
@@ -101,15 +104,15 @@ export const exchange = (parts: ExchangeParts, { answer, refuse }: Binding) => {
         idempotencyKey: idempotencyKeyOf(req),
         requestId,
       }
-      return [await answer(req, facts), caller]
+      return [await answer(req, facts, res), caller]
     } catch (error) {
       return [refuse(req, error, requestId)]
     }
   }
 
   const sendStream = async (
-    req: Request,
-    res: Response,
+    req: Req,
+    res: ServerResponse,
     { frames, onError }: Extract<Answer, { kind: 'stream' }>,
     { signal, withdraw }: Attention,
     caller: Caller,
@@ -126,12 +129,12 @@ export const exchange = (parts: ExchangeParts, { answer, refuse }: Binding) => {
     onStream?.closed(outcome)
   }
 
-  return async (req: Request, res: Response): Promise<void> => {
+  return async (req: Req, res: ServerResponse): Promise<void> => {
     const attention = attentionOf(res, stopping)
     const [answered, caller] = await answerTo(req, res, attention.signal)
     if (answered.kind === 'stream') await sendStream(req, res, answered, attention, caller!)
     else if (res.closed) return
     else if (answered.kind === 'json') sendJson(req, res, answered)
-    else res.status(204).end()
+    else res.writeHead(204).end()
   }
 }

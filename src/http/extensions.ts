@@ -1,18 +1,28 @@
 /** Where extensions of A2A stand in HTTP: asked for in headers of the request, told in the answer's. */
-import type { Request } from 'express'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { EXTENSION_HEADERS, extensionHeader, negotiate } from '../protocol/extensions.ts'
 import { askedVersion } from '../protocol/versions.ts'
 import type { Queue } from '../service/contract.ts'
+import { versionAsked } from './asked.ts'
+
+const headerOf = ({ headers }: IncomingMessage, name: string): string | undefined => {
+  const value = headers[name.toLowerCase()]
+  return typeof value === 'string' ? value : value?.join(', ')
+}
 
 /** The active ones of a request to this queue; the answer names them as its version spells it. */
-export const negotiated = (req: Request, queue: Queue): ReadonlySet<string> => {
+export const negotiated = (
+  req: IncomingMessage,
+  res: ServerResponse,
+  queue: Queue,
+): ReadonlySet<string> => {
   const active = negotiate(
     queue.card,
-    EXTENSION_HEADERS.map((name) => req.get(name)),
+    EXTENSION_HEADERS.map((name) => headerOf(req, name)),
   )
   if (active.size > 0) {
-    const version = askedVersion(req.get('A2A-Version'), req.query['A2A-Version'])
-    req.res?.set(extensionHeader(version ?? ''), [...active].join(', '))
+    const version = askedVersion(...versionAsked(req))
+    res.setHeader(extensionHeader(version ?? ''), [...active].join(', '))
   }
   return active
 }

@@ -3,6 +3,7 @@
  * whether they do. That a path is not there, and with OPTIONS what it takes, is told to anyone: the
  * paths are those of the specification, whatever the queue.
  */
+import type { ServerResponse } from 'node:http'
 import type { Request, RequestHandler } from 'express'
 import type { QueueCall } from '../protocol/method.ts'
 import { decodePath, type Found, nothingAt, type Query } from '../protocol/path.ts'
@@ -21,7 +22,13 @@ export interface RestRouteParts extends ExchangeParts {
   /** Refuses where the request does not ask for this version. */
   checkVersion(req: Request, query: Query, version: Version): void
   /** What a row is given; may refuse. */
-  enter(req: Request, queue: string, facts: CallFacts, version: Version): Promise<QueueCall>
+  enter(
+    req: Request,
+    res: ServerResponse,
+    queue: string,
+    facts: CallFacts,
+    version: Version,
+  ): Promise<QueueCall>
 }
 
 /** `Accept` names this type itself; a wildcard does not. */
@@ -57,8 +64,8 @@ export const restRoute = (parts: RestRouteParts): RequestHandler => {
   const { rest, body, versions, checkVersion, enter } = parts
 
   const answerAt = ({ version, found }: Place, queue: string) =>
-    exchange(parts, {
-      answer: async (req, facts) => {
+    exchange<Request>(parts, {
+      answer: async (req, facts, res) => {
         const query = readQuery(req.url)
         return rest.answer({
           ...wanted(req, version, facts.requestId),
@@ -66,7 +73,7 @@ export const restRoute = (parts: RestRouteParts): RequestHandler => {
           verb: req.method,
           query,
           checkVersion: () => checkVersion(req, query, version),
-          enter: async () => enter(req, decodePath(queue), facts, version),
+          enter: async () => enter(req, res, decodePath(queue), facts, version),
           readBody: async (optional) =>
             hasBody(req) ? readText(req, { ...body, untyped: optional }) : '',
         })

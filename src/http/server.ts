@@ -2,7 +2,7 @@
  * The whole HTTP face as one express app: middleware in order, mounts, and what is said where
  * nothing is mounted or something broke. Decides where things are, not what they do.
  */
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import express, { type ErrorRequestHandler, type Express, type Router } from 'express'
 import helmet from 'helmet'
 import type { Log } from '../base/log.ts'
@@ -17,15 +17,17 @@ import type { Answered } from '../rpc/answer.ts'
 import { createRest } from '../rpc/rest.ts'
 import { createRpc } from '../rpc/server.ts'
 import type { Authenticate, ReadQueue } from '../service/contract.ts'
+import { queueAsked, versionAsked } from './asked.ts'
 import { createAuth } from './auth.ts'
 import { cardRouter } from './cards.ts'
 import type { CallFacts, ExchangeParts } from './exchange.ts'
 import { negotiated } from './extensions.ts'
 import { type OpsParts, opsRouter } from './ops.ts'
-import { requestId, requestIdOf } from './request-id.ts'
+import { nameRequest, requestId, requestIdOf } from './request-id.ts'
 import { restRoute } from './rest-route.ts'
-import { rpcRoute } from './rpc-route.ts'
+import { type Route, rpcRoute } from './rpc-route.ts'
 import type { StreamOptions, StreamOutcome } from './sse.ts'
+import { straight } from './straight.ts'
 
 type Surface = 'a2a' | 'agent' | 'operator'
 
@@ -87,8 +89,12 @@ secure(
 )
 
 /** Of JSON answers; a page with scripts sets its own over these. */
-const securityHeaders: express.RequestHandler = (_req, res, next) => {
+const setSecurityHeaders = (res: ServerResponse): void => {
   for (const [name, value] of SECURITY_HEADERS) res.setHeader(name, value)
+}
+
+const securityHeaders: express.RequestHandler = (_req, res, next) => {
+  setSecurityHeaders(res)
   next()
 }
 
@@ -97,17 +103,24 @@ const notFound: express.RequestHandler = (_req, res) => {
 }
 
 /** What express itself refuses (a malformed path) has a status; all else is ours to answer for. */
-const lastErrorHandler =
-  (log: Pick<Log, 'error'>): ErrorRequestHandler =>
-  (error, _req, res, next) => {
+const answerFailure =
+  (log: Pick<Log, 'error'>) =>
+  (error: unknown, res: ServerResponse): void => {
     const id = requestIdOf(res)
-    const status = typeof error?.status === 'number' && error.status < 500 ? error.status : 500
+    const given = (error as { status?: unknown } | null)?.status
+    const status = typeof given === 'number' && given < 500 ? given : 500
     if (status === 500) log.error({ request: id, err: error }, 'a request failed')
-    // Express destroys the connection where an answer has begun already.
-    if (res.headersSent) return next(error)
+    // Where an answer has begun already it cannot be taken back, only broken off.
+    if (res.headersSent) return void res.destroy()
     const message = status === 500 ? 'Internal error' : 'Bad request'
-    res.status(status).json({ error: { code: status, message, requestId: id } })
+    const body = JSON.stringify({ error: { code: status, message, requestId: id } })
+    res.writeHead(status, { 'Content-Type': 'application/json; charset=utf-8' }).end(body)
   }
+
+const lastErrorHandler =
+  (fail: ReturnType<typeof answerFailure>): ErrorRequestHandler =>
+  (error, _req, res, _next) =>
+    fail(error, res)
 
 /** What the endpoints of a surface have in common. */
 const shared = (parts: HttpParts, surface: Surface): ExchangeParts => {
@@ -146,18 +159,20 @@ const A2A_MEDIA_TYPES = ['application/json', 'application/a2a+json']
 const enterA2a =
   ({ services, readQueue }: HttpParts) =>
   async (
-    req: express.Request,
+    req: IncomingMessage,
+    res: ServerResponse,
     name: string,
     facts: CallFacts,
     { version: dialect }: Version,
   ): Promise<QueueCall> => {
     const queue = enterQueue(facts.caller, await readQueue(name))
-    const setHeader = (header: string, value: string) => req.res?.setHeader(header, value)
-    return { ...facts, services, queue, dialect, extensions: negotiated(req, queue), setHeader }
+    const setHeader = (header: string, value: string) => res.setHeader(header, value)
+    const extensions = negotiated(req, res, queue)
+    return { ...facts, services, queue, dialect, extensions, setHeader }
   }
 
 /** POST /a2a/:queue: the version chooses the table. */
-const a2aRoute = (parts: HttpParts, versions: readonly Version[]): express.RequestHandler => {
+const a2aRoute = (parts: HttpParts, versions: readonly Version[]): Route => {
   const enter = enterA2a(parts)
   return rpcRoute<QueueCall>({
     ...shared(parts, 'a2a'),
@@ -168,11 +183,11 @@ const a2aRoute = (parts: HttpParts, versions: readonly Version[]): express.Reque
       batches: false,
     }),
     body: bodyOptions(parts, A2A_MEDIA_TYPES),
-    open: (req, facts) => {
-      const served = () => versionFor(versions, req.get('A2A-Version'), req.query['A2A-Version'])
+    open: (req, facts, res) => {
+      const served = () => versionFor(versions, ...versionAsked(req))
       return {
         serve: served,
-        enter: () => enter(req, String(req.params.queue), facts, served()),
+        enter: () => enter(req, res, queueAsked(req), facts, served()),
       }
     },
   })
@@ -196,11 +211,7 @@ const a2aRestRoute = (parts: HttpParts, versions: readonly Version[]): express.R
 const REST_PATHS = /^\/a2a\/[^/]+\/.*[^/]/i
 
 /** POST /agent and POST /operator: one table, batches and notifications as JSON-RPC has them. */
-const apiRoute = (
-  parts: HttpParts,
-  surface: Surface,
-  table: MethodTable,
-): express.RequestHandler => {
+const apiRoute = (parts: HttpParts, surface: Surface, table: MethodTable): Route => {
   const wording: Wording = apiError
   const served = { table, wording }
   return rpcRoute<Call>({
@@ -220,8 +231,14 @@ const apiRoute = (
   })
 }
 
-/** The app, ready to be listened with or mounted in another one at its root. */
-export const createHttp = (parts: HttpParts): Express => {
+export interface Http {
+  /** To be mounted in another app, at its root. */
+  router: Express
+  /** The same, to be listened with. */
+  listener: RequestListener
+}
+
+export const createHttp = (parts: HttpParts): Http => {
   const given = parts.publicUrl
   const publicUrl = typeof given === 'string' ? () => given : given
   const {
@@ -235,20 +252,27 @@ export const createHttp = (parts: HttpParts): Express => {
     signCard: signer.sign,
     ...(maxWaitMs !== undefined && { maxWaitMs }),
   })
+  const a2a = a2aRoute(parts, versions)
+  const agent = apiRoute(parts, 'agent', parts.agentTable)
+  const fail = answerFailure(parts.log)
   const app = express()
   app.disable('x-powered-by')
   // Tags are set where they mean something; hashing every answer means nothing.
   app.set('etag', false)
   app.use(requestId, securityHeaders)
   // The busiest first: express tries one path after the other.
-  app.all('/a2a/:queue', a2aRoute(parts, versions))
-  app.all('/agent', apiRoute(parts, 'agent', parts.agentTable))
+  app.all('/a2a/:queue', a2a)
+  app.all('/agent', agent)
   app.all('/operator', apiRoute(parts, 'operator', parts.operatorTable))
   app.use(cardRouter({ readQueue, publicUrl, plainForm, signer }))
   app.use(opsRouter(parts))
   app.all(REST_PATHS, a2aRestRoute(parts, versions))
   if (parts.feeds) app.use(parts.feeds)
   app.use(notFound)
-  app.use(lastErrorHandler(parts.log))
-  return app
+  app.use(lastErrorHandler(fail))
+  const prepare = (req: IncomingMessage, res: ServerResponse): void => {
+    nameRequest(req, res)
+    setSecurityHeaders(res)
+  }
+  return { router: app, listener: straight({ a2a, agent, prepare, fail, walk: app }) }
 }

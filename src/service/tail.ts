@@ -41,7 +41,7 @@ export interface Tail<Entry> {
 }
 
 /** Whether these were taken. */
-export type Take<Entry> = (entries: readonly Entry[]) => boolean
+type Take<Entry> = (entries: readonly Entry[]) => boolean
 
 const PAGE = 200
 

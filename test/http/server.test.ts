@@ -53,10 +53,10 @@ interface World {
   parts?: Partial<HttpParts>
 }
 
-const start = async ({ client, watch, parts }: World = {}) => {
+const start = async ({ client, watch, parts }: World = {}, mounted = false) => {
   const counts: Counts = { failures: 0, streams: [], calls: [], logged: [] }
   const note = (fields: object) => void counts.logged.push(fields)
-  const app = createHttp({
+  const { router, listener } = createHttp({
     services: { client, watch } as unknown as HttpParts['services'],
     authenticate: async (token) => CALLERS[token] ?? null,
     readQueue: async (name) => (name === null || name === 'demo' ? queue() : null),
@@ -79,7 +79,7 @@ const start = async ({ client, watch, parts }: World = {}) => {
     },
     ...parts,
   })
-  const { url, port } = await listen(app)
+  const { url, port } = await listen(mounted ? router : listener)
   const post = (path: string, body: unknown, headers: Record<string, string> = {}) =>
     fetch(`${url}${path}`, {
       method: 'POST',
@@ -510,4 +510,61 @@ test('the admin token is the operator, and calls are counted by surface', async 
   expect((await post('/operator', call, admin)).status).toBe(200)
   expect(who).toEqual([{ kind: 'operator' }])
   expect(counts.calls).toEqual(['operator queues.list 0'])
+})
+
+test('a request is answered alike by the listener and by the router, straight or not', async () => {
+  const client = { get: async () => view({ id: '5f0c1d6e-3b1f-4c57-9a8e-000000000001' }) }
+  const servers = [await start({ client }), await start({ client }, true)]
+  const a2a = { jsonrpc: '2.0', id: 1, method: 'GetTask', params: { id: 'x' } }
+  const version = { 'A2A-Version': '1.0', 'A2A-Extensions': 'https://a2a.example/unknown' }
+  const asked: [string, unknown, Record<string, string>?][] = [
+    ['/a2a/demo', a2a, version],
+    ['/a2a/demo/', a2a, version],
+    ['/a2a/demo?A2A-Version=1.0', a2a],
+    ['/a2a/demo?A2A-Version=1.0&A2A-Version=9', a2a],
+    ['/A2A/demo', a2a, version],
+    ['/a2a/d%65mo', a2a, version],
+    ['/a2a/Demo', a2a, version],
+    ['/a2a/%zz', a2a, version],
+    ['/a2a/demo', a2a, { 'A2A-Version': '9' }],
+    ['/a2a/demo', a2a, { ...version, Authorization: 'Bearer nobody' }],
+    ['/a2a/demo', '{', version],
+    ['/a2a/demo', [a2a], version],
+    ['/a2a/demo', a2a, { ...version, 'Content-Type': 'text/plain' }],
+    ['/agent', echo],
+    ['/agent/', echo],
+    ['/Agent', echo],
+    ['/agent?x=1', echo],
+    ['/agent', [echo, echo]],
+    ['/agent', { jsonrpc: '2.0', id: 1, method: 'todos.busy' }],
+    ['/agent', { jsonrpc: '2.0', id: 1, method: 'todos.count' }],
+    ['/agent', { jsonrpc: '2.0', method: 'todos.echo', params: { text: 'x' } }],
+  ]
+  for (const [path, body, headers] of asked) {
+    const answers = servers.map(async ({ post }) => {
+      const answer = await post(path, body, { 'X-Request-Id': 'the-same', ...headers })
+      const told = [...answer.headers].filter(([name]) => name !== 'date')
+      return [answer.status, Object.fromEntries(told), await answer.text()]
+    })
+    const [listened, routed] = await Promise.all(answers)
+    expect(listened, path).toEqual(routed)
+  }
+})
+
+test('a route that breaks before it has answered is answered for, straight as well', async () => {
+  const { post, counts } = await start({
+    parts: {
+      observe: {
+        answered: () => {
+          throw new Error('an observer broke')
+        },
+      },
+    },
+  })
+  const answer = await post('/agent', echo, { 'X-Request-Id': 'broken-1' })
+  expect([answer.status, await answer.json()]).toEqual([
+    500,
+    { error: { code: 500, message: 'Internal error', requestId: 'broken-1' } },
+  ])
+  expect(counts.logged).toContainEqual(expect.objectContaining({ request: 'broken-1' }))
 })

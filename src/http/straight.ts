@@ -1,0 +1,34 @@
+/**
+ * The two busiest paths, answered without the walk through express: a POST to `/agent` or to
+ * `/a2a/<queue>` that is spelled in the plainest way. Everything else takes the walk, which leads to
+ * the same routes; so what is decided here is only how a request gets there.
+ */
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import type { Route } from './rpc-route.ts'
+
+export interface StraightParts {
+  a2a: Route
+  agent: Route
+  /** What express would do before a route. */
+  prepare(req: IncomingMessage, res: ServerResponse): void
+  /** What it would do with an error that a route lets through. */
+  fail(error: unknown, res: ServerResponse): void
+  walk: RequestListener
+}
+
+/** No query, nothing encoded, nothing in capitals that express would read as the same. */
+const PLAIN_QUEUE = /^\/a2a\/[a-z0-9._~-]+\/?$/
+
+export const straight = ({ a2a, agent, prepare, fail, walk }: StraightParts): RequestListener => {
+  const routeOf = ({ method, url = '' }: IncomingMessage): Route | null => {
+    if (method !== 'POST') return null
+    if (url === '/agent') return agent
+    return PLAIN_QUEUE.test(url) ? a2a : null
+  }
+  return (req, res) => {
+    const route = routeOf(req)
+    if (!route) return walk(req, res)
+    prepare(req, res)
+    route(req, res).catch((error: unknown) => fail(error, res))
+  }
+}
