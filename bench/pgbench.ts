@@ -8,6 +8,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
+import { PLANNER } from '../src/store/database.ts'
 import type { Captured } from './statements.ts'
 
 export const hasPgbench = (): boolean => spawnSync('pgbench', ['--version']).status === 0
@@ -55,7 +56,7 @@ export const runPgbench = async (
         url,
       ],
       // As the store's connections have it.
-      { env: { ...process.env, PGOPTIONS: '-c enable_seqscan=off' } },
+      { env: { ...process.env, PGOPTIONS: PLANNER } },
     )
     const tps = /tps = ([\d.]+)/.exec(stdout)?.[1]
     if (tps === undefined) throw new Error(`pgbench said:\n${stdout}`)

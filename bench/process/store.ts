@@ -8,7 +8,7 @@ import { createLog } from '../../src/base/log.ts'
 import { EVERYTHING } from '../../src/domain/scope.ts'
 import { createGather } from '../../src/service/gather.ts'
 import { readClaimed } from '../../src/store/claim.ts'
-import { type Database, openDatabase } from '../../src/store/database.ts'
+import { type Database, openDatabase, PLANNER } from '../../src/store/database.ts'
 import type { Brought } from '../../src/store/given.ts'
 import { addTodo, addTodos, type NewTodo } from '../../src/store/todos.ts'
 import { type Moved, transitionMany, transitionOne } from '../../src/store/transition.ts'
@@ -74,7 +74,7 @@ const byPg = async (url: string, endpoint: string): Promise<Steps> => {
   const pool = new pg.Pool({
     connectionString: url,
     max: POOL,
-    options: '-c enable_seqscan=off',
+    options: PLANNER,
   })
   const add = await captureAdd()
   const claims = new Map<number, Captured>()

@@ -177,7 +177,7 @@ const withOptions = (connectionString: string, ours: string): string => {
  * for each statement. Planning a claim takes three times as long as running it, and knowing its
  * parameters changes nothing: it is planned once.
  */
-const PLANNER =
+export const PLANNER =
   '-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off -c plan_cache_mode=force_generic_plan'
 
 export const openDatabase = (options: DatabaseOptions): Database => {
