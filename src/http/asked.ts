@@ -16,6 +16,6 @@ export const versionAsked = (
   return [typeof header === 'string' ? header : undefined, queryParameter(req, 'A2A-Version')]
 }
 
-/** Of `/a2a/<queue>`. */
+/** Of `/a2a/<queue>`, also where the whole URL is the target (RFC 9112 3.2.2). */
 export const queueAsked = ({ url = '' }: IncomingMessage): string =>
-  decodeURIComponent(/^\/a2a\/([^/?]+)/i.exec(url)?.[1] ?? '')
+  decodeURIComponent(/^(?:[a-z]+:\/\/[^/?#]*)?\/a2a\/([^/?#]+)/i.exec(url)?.[1] ?? '')

@@ -3,6 +3,7 @@
  * the feed makes at most two frames, each with a cursor of its own (protocol/feed.ts): who resumes
  * after the first still gets the second, and neither twice.
  */
+import { createMemo } from '../base/memo.ts'
 import type { FeedEvent } from '../domain/todo.ts'
 import { readyOf, transitionOf } from '../protocol/feed.ts'
 import type { BoardFilter, Gap, OpenFeed } from '../service/contract.ts'
@@ -67,16 +68,8 @@ const agentFrame = (event: FeedEvent, endpointId: string, bells: readonly string
   return frames
 }
 
-/** Of events that came together, whole; as with those of one, made once for all who read all of them. */
-const boardFramesOfAll = new WeakMap<readonly FeedEvent[], readonly Frame[]>()
-
-const allBoardFrames = (events: readonly FeedEvent[]): readonly Frame[] => {
-  const known = boardFramesOfAll.get(events)
-  if (known) return known
-  const frames = events.length === 1 ? boardFrame(events[0]!) : events.flatMap(boardFrame)
-  boardFramesOfAll.set(events, frames)
-  return frames
-}
+/** Of events that came together, made once as well, for all whose filter is the same. */
+const boardFramesOfAll = createMemo<readonly FeedEvent[], readonly Frame[]>()
 
 /** What a reader is told: of one event, and of several that came together. */
 interface Telling {
@@ -84,13 +77,11 @@ interface Telling {
   all(events: readonly FeedEvent[]): readonly Frame[]
 }
 
-const tellingBy = (one: Telling['one']): Telling => ({ one, all: (events) => events.flatMap(one) })
-
 /**
  * A reader that named no id is given one at once, with the snapshot or in a frame of its own: should
  * its connection break before the first event, it goes on from there.
  */
-const framesOf = (
+const sourceOf = (
   feed: OpenFeed,
   after: After,
   { one, all }: Telling,
@@ -118,12 +109,13 @@ const framesOf = (
 
   return {
     [Symbol.asyncIterator]: pulled,
-    live: (push) => {
+    live: (push, end) => {
       if (!begun || !feed.live) return null
-      return feed.live((events) => {
+      const pushFrames = (events: readonly FeedEvent[]): boolean => {
         const frames = unseen(all(events))
         return frames.length === 0 || push(frames)
-      })
+      }
+      return feed.live(pushFrames, end)
     },
   }
 }
@@ -134,23 +126,19 @@ export type After = number | 'now'
 type FrameFilter = Pick<BoardFilter, 'states' | 'contextId'>
 
 const NOTHING: Frame[] = []
-const EVERYTHING: Telling = { one: boardFrame, all: allBoardFrames }
 
-const tellsAll = ({ states, contextId }: FrameFilter): boolean =>
-  states === null && contextId === null
-
-const passing =
-  (filter: FrameFilter) =>
-  (event: FeedEvent): Frame[] =>
-    passes(filter, event) ? boardFrame(event) : NOTHING
+const boardTelling = (filter: FrameFilter): Telling => {
+  const way = JSON.stringify([filter.states, filter.contextId])
+  const one = (event: FeedEvent): Frame[] => (passes(filter, event) ? boardFrame(event) : NOTHING)
+  return { one, all: (events) => boardFramesOfAll(events, way, () => events.flatMap(one)) }
+}
 
 export const boardFrames = (
   feed: OpenFeed,
   after: After,
   filter: FrameFilter,
   snapshot?: () => Promise<readonly Frame[]>,
-): Source =>
-  framesOf(feed, after, tellsAll(filter) ? EVERYTHING : tellingBy(passing(filter)), snapshot)
+): Source => sourceOf(feed, after, boardTelling(filter), snapshot)
 
 /** `bells`: the queues whose ready doorbell the agent wants; signals come for all it holds. */
 export const agentFrames = (
@@ -158,9 +146,7 @@ export const agentFrames = (
   after: After,
   endpointId: string,
   bells: readonly string[],
-): Source =>
-  framesOf(
-    feed,
-    after,
-    tellingBy((event) => agentFrame(event, endpointId, bells)),
-  )
+): Source => {
+  const one = (event: FeedEvent): Frame[] => agentFrame(event, endpointId, bells)
+  return sourceOf(feed, after, { one, all: (events) => events.flatMap(one) })
+}

@@ -108,7 +108,7 @@ const answerFailure =
   (error: unknown, res: ServerResponse): void => {
     const id = requestIdOf(res)
     const given = (error as { status?: unknown } | null)?.status
-    const status = typeof given === 'number' && given < 500 ? given : 500
+    const status = typeof given === 'number' && given >= 400 && given < 500 ? given : 500
     if (status === 500) log.error({ request: id, err: error }, 'a request failed')
     // Where an answer has begun already it cannot be taken back, only broken off.
     if (res.headersSent) return void res.destroy()

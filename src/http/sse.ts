@@ -1,6 +1,7 @@
 /**
  * The only writer of event streams (text/event-stream). It pulls: the next frame is asked for
- * after the last one was drained, so a slow reader costs one frame of memory. A reader that does
+ * after the last one was drained, so a slow reader costs one frame of memory. Where a source has
+ * many readers, those that keep up are pushed to instead, and pull when they fall behind. A reader that does
  * not drain in time is cut off, and a peer that says nothing is kept awake, or found dead, by
  * comment lines. A server that stops tells every reader when to come again: after the frame it had
  * last, at a moment of its own. What the frames say is the caller's business.
@@ -21,10 +22,10 @@ export interface Frame {
 export interface Source extends AsyncIterable<Frame | readonly Frame[]> {
   /**
    * Hands `push` what comes from now on, by a plain call, for a reader that has taken all there was.
-   * Null where there is something to be pulled first. Ends when `push` says false, which leaves those
-   * frames to be pulled, or by the off that is returned.
+   * Null where there is something to be pulled first. Over, and `end` called, where something was not
+   * taken, which leaves it to be pulled; or by the off that is returned.
    */
-  live?(push: (frames: readonly Frame[]) => boolean): (() => void) | null
+  live?(push: (frames: readonly Frame[]) => boolean, end: () => void): (() => void) | null
 }
 
 /**
@@ -141,7 +142,7 @@ const createPen = (res: ServerResponse, drainMs: number) => {
      */
     push: (frames: readonly Frame[]): boolean => {
       const { socket } = res
-      if (watchdog !== undefined || !socket || socket.destroyed) return false
+      if (watchdog !== undefined || !socket?.writable) return false
       if (!res.headersSent || !(res as Chunked).chunkedEncoding) write(bytesOf(frames))
       else if (!socket.write(chunkOf(frames))) {
         socket.once('drain', settle)
@@ -187,11 +188,7 @@ const createPull = (res: ServerResponse, source: Source, signal: AbortSignal) =>
       const over = new Promise<void>((resolve) => {
         end = resolve
       })
-      const off = source.live((frames) => {
-        if (push(frames)) return true
-        end()
-        return false
-      })
+      const off = source.live(push, () => end())
       if (!off) return
       onGone = () => {
         off()

@@ -55,7 +55,10 @@ export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
       const { queues, change } = all[0]!
       const wanted = all.reduce((sum, { limit }) => sum + limit, 0)
       const { taken, more } = await readClaimed(database, rotated(queues), wanted, change)
-      return all.map(({ limit }) => ({ taken: taken.splice(0, limit), more }))
+      // A claim is made of few sizes: whoever is left over where there may be more claims alone.
+      return all.map(({ limit }) =>
+        more && taken.length === 0 ? undefined : { taken: taken.splice(0, limit), more },
+      )
     },
   })
 

@@ -441,8 +441,16 @@ export class TooSlow extends Error {}
 export interface Watch {
   /** The todo once it is settled by an event after `after`. Rejects when the signal fires. */
   settle(id: string, after: number, signal: AbortSignal): Promise<TodoView>
-  /** The todo's events after `after`, in order, until the terminal one. Throws TooSlow. */
-  follow(id: string, after: number, signal: AbortSignal): AsyncIterable<Event>
+  /**
+   * The todo's events after `after`, in order, until the terminal one. `justRead`: its caller has read
+   * or made it this moment, so that nothing lies behind `after` but what was rung since. Throws TooSlow.
+   */
+  follow(
+    id: string,
+    after: number,
+    signal: AbortSignal,
+    options?: { justRead?: boolean },
+  ): AsyncIterable<Event>
   /**
    * Opens the feed after a position (`now`: from here on). `null` queues means every queue. Where
    * it begins is settled when this resolves, however much later the first event is asked for.
@@ -462,10 +470,11 @@ export interface OpenFeed {
   events: AsyncIterable<FeedEvent | Gap>
   /**
    * Hands `take` what comes from now on, by a plain call, instead of `events`: for a reader that has
-   * taken all of these. Null where there is something else to be taken from them first. Ends when
-   * `take` says false, which leaves what it was handed to `events`, or by the off that is returned.
+   * taken all of these. Null where there is something else to be taken from them first. Over, and
+   * `end` called, where something has not been taken, which leaves it to `events`; or by the off that
+   * is returned.
    */
-  live?(take: (events: readonly FeedEvent[]) => boolean): (() => void) | null
+  live?(take: (events: readonly FeedEvent[]) => boolean, end: () => void): (() => void) | null
 }
 
 /** Who a bearer token belongs to; null when it belongs to nobody, is revoked or has expired. */

@@ -2,6 +2,7 @@
  * One reader of the feed, which is no more than a cursor in its tail: it pulls what lies behind it,
  * is told where something is missing, and may be handed what comes once it has caught up.
  */
+import { createMemo } from '../base/memo.ts'
 import type { FeedEvent } from '../domain/todo.ts'
 import { STEP } from '../store/events.ts'
 import type { Gap, OpenFeed } from './contract.ts'
@@ -27,11 +28,16 @@ const deletedBefore = ({ deleted = [] }: FeedEvent, queues: readonly string[] | 
       .map(({ position }) => position),
   )
 
+/** Readers of the same queues are handed the same list, of which frames are made once. */
+const wantedOf = createMemo<readonly FeedEvent[], readonly FeedEvent[]>()
+
 export const readerOf = (parts: ReaderParts): Pick<OpenFeed, 'events' | 'live'> => {
   const { tail, queues, gap, signal } = parts
   let cursor = parts.cursor
   let seen = gap ? gap.oldest : cursor + 1
   let items: (FeedEvent | Gap)[] = gap ? [gap] : []
+
+  const way = JSON.stringify(queues)
 
   const isWanted = ({ queue }: FeedEvent): boolean => queues === null || queues.includes(queue)
 
@@ -56,18 +62,19 @@ export const readerOf = (parts: ReaderParts): Pick<OpenFeed, 'events' | 'live'> 
 
   return {
     events: { [Symbol.asyncIterator]: () => ({ next }) },
-    live: (take) => {
+    live: (take, end) => {
       if (items.length > 0) return null
-      return tail.live(cursor, (events) => {
+      const takeWanted = (events: readonly FeedEvent[]): boolean => {
         if (events.some(({ deleted }) => deleted !== undefined)) return false
-        const isNews = (event: FeedEvent): boolean => event.position > cursor && isWanted(event)
-        // Those who want all of them are handed the same list, of which frames are made once.
-        const wanted = events.every(isNews) ? events : events.filter(isNews)
+        const all = queues === null ? events : wantedOf(events, way, () => events.filter(isWanted))
+        const isKnown = events[0]!.position <= cursor
+        const wanted = isKnown ? all.filter(({ position }) => position > cursor) : all
         if (wanted.length > 0 && !take(wanted)) return false
         cursor = Math.max(cursor, events.at(-1)!.position)
         seen = Math.max(seen, cursor)
         return true
-      })
+      }
+      return tail.live(cursor, { take: takeWanted, end })
     },
   }
 }

@@ -13,7 +13,7 @@ export interface TailOptions<Entry> {
   /** Where the tail begins: what is later goes through the ring. */
   head: number
   /** Nothing lies behind the head, unless a nudge says so: there is no need to look. */
-  whole?: boolean
+  upToDate?: boolean
   ringEntries?: number
   /** About how much an entry weighs; the ring holds `ringWeight` at most. */
   weigh?: (entry: Entry) => number
@@ -24,14 +24,16 @@ export interface Tail<Entry> {
   /** Something may have been appended. */
   nudge(): void
   /** These were appended right behind `before`: where the tail stands there, it need not read them. */
-  take(before: number, entries: readonly Entry[]): void
+  append(before: number, entries: readonly Entry[]): void
+  /** The log goes at least up to here: where nobody waits, what lies before need not go through the ring. */
+  skipTo(cursor: number): void
   /** Entries after the cursor, as soon as there are any; none once it is over or the signal fires. */
   next(after: number, signal: AbortSignal): Promise<Entry[]>
   /**
-   * Hands `take` what is appended from now on, as it comes, until it says false: it has not taken that
-   * then. Null where there is something to be read first. Returns an off.
+   * Hands over what is appended from now on, as it comes, until `take` says false: it has not taken
+   * that, and `end` is called. Null where there is something to be read first. Returns an off.
    */
-  live(after: number, take: Take<Entry>): (() => void) | null
+  live(after: number, reader: LiveReader<Entry>): (() => void) | null
   /** Entries after the cursor, then those to come, until the signal fires. */
   follow(after: number, signal: AbortSignal): AsyncGenerator<Entry, void, undefined>
   /** Nothing will be appended any more: whoever has read everything is done. */
@@ -40,8 +42,11 @@ export interface Tail<Entry> {
   head(): number
 }
 
-/** Whether these were taken. */
-type Take<Entry> = (entries: readonly Entry[]) => boolean
+interface LiveReader<Entry> {
+  /** Whether these were taken. */
+  take(entries: readonly Entry[]): boolean
+  end(): void
+}
 
 const PAGE = 200
 
@@ -54,10 +59,10 @@ export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
   /** Everything after `floor` up to `head` is in the ring. */
   let floor = options.head
   let head = options.head
-  let dirty = !options.whole
-  let reading: Promise<void> | null = null
+  let dirty = !options.upToDate
+  let reading: Promise<boolean> | null = null
   let waiting = new Set<() => void>()
-  const takers = new Set<Take<Entry>>()
+  const live = new Set<LiveReader<Entry>>()
   let count = 0
   let over = false
 
@@ -65,6 +70,23 @@ export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
     const woken = waiting
     waiting = new Set()
     for (const wake of woken) wake()
+  }
+
+  /** One that breaks pulls from where it is, like one that does not keep up; the others go on. */
+  const takes = (reader: LiveReader<Entry>, entries: readonly Entry[]): boolean => {
+    try {
+      return reader.take(entries)
+    } catch {
+      return false
+    }
+  }
+
+  const hand = (entries: readonly Entry[]): void => {
+    for (const reader of live) {
+      if (takes(reader, entries)) continue
+      live.delete(reader)
+      reader.end()
+    }
   }
 
   const append = (entries: readonly Entry[]): void => {
@@ -81,27 +103,30 @@ export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
       drop += 1
     }
     if (drop > 0) ring = ring.slice(drop)
-    if (entries.length > 0) for (const take of takers) if (!take(entries)) takers.delete(take)
+    if (entries.length > 0) hand(entries)
   }
 
-  /** One read at a time; a nudge during one causes another after it. Never rejects. */
-  const refresh = (): Promise<void> => {
+  /**
+   * One read at a time, and whether it could be done; a nudge during one asks for another. Whoever
+   * waits is woken after each, however fast the nudges come. Never rejects.
+   */
+  const refresh = (): Promise<boolean> => {
     reading ??= (async () => {
+      dirty = false
       try {
-        while (dirty) {
-          dirty = false
-          const entries = await read(head, PAGE)
-          if (entries.length === PAGE) dirty = true
-          append(entries)
-        }
+        const entries = await read(head, PAGE)
+        if (entries.length === PAGE) dirty = true
+        append(entries)
       } catch {
         // The database is away. Followers wait on; the next nudge, at the latest a poll, reads.
         dirty = true
-        return
+        return false
       } finally {
         reading = null
       }
       wakeAll()
+      if (dirty && live.size > 0) void refresh()
+      return true
     })()
     return reading
   }
@@ -131,35 +156,42 @@ export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
 
   const nudge = (): void => {
     dirty = true
-    if (waiting.size > 0 || takers.size > 0) void refresh()
+    if (waiting.size > 0 || live.size > 0) void refresh()
   }
 
   const next = async (after: number, signal: AbortSignal): Promise<Entry[]> => {
     let cursor = after
     while (!signal.aborted) {
-      if (dirty && cursor >= head) await refresh()
+      const isRead = !dirty || cursor < head || (await refresh())
       const entries = cursor >= floor ? from(cursor) : await read(cursor, PAGE)
       if (entries.length > 0) return signal.aborted ? [] : entries
       // Nothing is kept between the cursor and the ring; or the ring has been served.
       if (cursor < floor) cursor = floor
       else if (over) return []
-      else await change(signal)
+      else if (!dirty || !isRead) await change(signal)
     }
     return []
   }
 
   return {
     nudge,
-    take: (before, entries) => {
+    append: (before, entries) => {
       if (reading || before !== head) return nudge()
       append(entries)
       wakeAll()
     },
     next,
-    live: (after, take) => {
+    skipTo: (cursor) => {
+      if (cursor <= head || reading || waiting.size > 0 || live.size > 0) return
+      ring = []
+      weight = 0
+      floor = cursor
+      head = cursor
+    },
+    live: (after, reader) => {
       if (dirty || reading || over || after < head) return null
-      takers.add(take)
-      return () => void takers.delete(take)
+      live.add(reader)
+      return () => void live.delete(reader)
     },
     async *follow(after, signal) {
       count += 1

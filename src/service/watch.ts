@@ -111,9 +111,12 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
     lately.add(id)
   }
 
-  /** A todo that was made a moment ago, and of which nothing was heard since, is as it was made. */
-  const isAsMade = (id: string, after: number): boolean =>
-    after === 1 && !lately.has(id) && !before.has(id)
+  /** After a wake may have been missed, nothing is known of what was not read. */
+  let unsureUntil = 0
+
+  /** Of a todo that was read or made this moment: nothing was rung since. */
+  const isAsRead = (id: string): boolean =>
+    performance.now() > unsureUntil && !lately.has(id) && !before.has(id)
 
   const ringSettled = (id: string): void => {
     if (!settling.has(id)) return
@@ -139,7 +142,7 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
     waited.catch(() => {})
     try {
       signal.throwIfAborted()
-      if (isAsMade(id, after)) return await waited
+      if (after === 1 && isAsRead(id)) return await waited
       // The wake was asked for first, so what happens during this read is not missed.
       const view = await readView(database, id, EVERYTHING)
       if (!view) throw new Refusal('not_found')
@@ -157,6 +160,8 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
   /** Of many todos at once. */
   const readNext = createGather<Page, Event[]>({
     keyOf: ({ limit }) => String(limit),
+    // Each may be long, with whole artifacts.
+    most: 10,
     one: (page) => readEvents(database, [page], page.limit),
     many: async (pages) => {
       // A second page of one todo is read by itself.
@@ -168,14 +173,14 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
     },
   })
 
-  const tailOf = (id: string, head: number): Tail<Event> => {
+  const tailOf = (id: string, head: number, justRead: boolean): Tail<Event> => {
     const known = tails.get(id)
     if (known) return known
     const tail = createTail<Event>({
       read: (after, limit) => readNext({ id, after, limit }),
       cursorOf: (event) => event.seq,
       head,
-      whole: isAsMade(id, head),
+      upToDate: justRead && isAsRead(id),
       ringWeight: RING_WEIGHT,
       weigh,
     })
@@ -187,8 +192,9 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
     id: string,
     after: number,
     signal: AbortSignal,
+    { justRead = false }: { justRead?: boolean } = {},
   ): AsyncGenerator<Event, void, undefined> {
-    const tail = tailOf(id, after)
+    const tail = tailOf(id, after, justRead)
     try {
       for await (const event of tail.follow(after, signal)) {
         yield event
@@ -247,6 +253,7 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
   ): Promise<OpenFeed> => {
     const tail = await openFeed()
     const { oldest, newest, whole } = await boundsOf(queues)
+    tail.skipTo(newest)
     const open = { tail, queues, signal }
     // The last event's ready hook has the position after its own.
     if (after === 'now') return { from: newest + 1, ...readerOf({ ...open, cursor: newest }) }
@@ -286,7 +293,7 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
     placed: (events) => {
       const [first] = events
       // Positions are drawn one after the other: where one is missing, another node has drawn it.
-      if (first) feedTail?.take(first.position - STEP, events)
+      if (first) feedTail?.append(first.position - STEP, events)
     },
     start: () => {
       const poll = setInterval(lookAtAll, pollMs)
@@ -301,7 +308,10 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
           tails.get(id)?.nudge()
         }),
         wake.on('placed', () => feedTail?.nudge()),
-        wake.onLost(lookAtAll),
+        wake.onLost(() => {
+          unsureUntil = performance.now() + LATELY_MS
+          lookAtAll()
+        }),
       )
     },
     stop: () => {

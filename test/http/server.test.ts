@@ -1,6 +1,6 @@
 /** The HTTP face over services that are tables: who comes in, what is refused, what leaks. */
 import { Router } from 'express'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { z } from 'zod'
 import { Refusal } from '../../src/domain/errors.ts'
 import type { Caller, EndpointVerb } from '../../src/domain/scope.ts'
@@ -549,6 +549,26 @@ test('a request is answered alike by the listener and by the router, straight or
     const [listened, routed] = await Promise.all(answers)
     expect(listened, path).toEqual(routed)
   }
+})
+
+test('a request whose target is a whole URL is for the queue in it', async () => {
+  const { port } = await start({ client: { get: async () => view({}) } })
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'GetTask', params: { id: 'x' } })
+  const { text } = rawRequest(
+    port,
+    [
+      'POST http://work.example/a2a/demo HTTP/1.1',
+      'Host: work.example',
+      'Authorization: Bearer sender',
+      'A2A-Version: 1.0',
+      'Content-Type: application/json',
+      `Content-Length: ${body.length}`,
+      '',
+      body,
+    ].join('\r\n'),
+  )
+  await vi.waitFor(() => expect(text()).toContain('"result"'))
+  expect(text()).toMatch(/^HTTP\/1.1 200/)
 })
 
 test('a route that breaks before it has answered is answered for, straight as well', async () => {

@@ -55,6 +55,7 @@ const createTold = () => {
   let read = 0
   let wake: () => void = () => {}
   let push: ((frames: readonly Frame[]) => boolean) | null = null
+  let refused: () => void = () => {}
   let pushed = 0
   async function* pulled(signal: AbortSignal): AsyncGenerator<Frame | readonly Frame[]> {
     while (!signal.aborted) {
@@ -78,14 +79,18 @@ const createTold = () => {
       if (push?.(frames)) {
         read += 1
         pushed += 1
-      } else push = null
+      } else if (push) {
+        push = null
+        refused()
+      }
       wake()
     },
     source: (signal: AbortSignal): Source => ({
       [Symbol.asyncIterator]: () => pulled(signal),
-      live: (take) => {
+      live: (take, end) => {
         if (read < all.length) return null
         push = take
+        refused = end
         return () => {
           push = null
         }

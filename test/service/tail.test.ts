@@ -126,14 +126,87 @@ test('what is known to come right behind the head is taken in without a read; be
   // It is answered a turn later.
   for (let turn = 0; turn < 3; turn += 1) await new Promise(setImmediate)
   log.entries.push(1, 2)
-  tail.take(0, [1, 2])
+  tail.append(0, [1, 2])
   await until(() => seen.length === 2, { what: 'what was taken in' })
   expect(log.reads).toEqual([0])
   // Somebody else has appended 3.
   log.entries.push(3, 4)
-  tail.take(3, [4])
+  tail.append(3, [4])
   await until(() => seen.length === 4, { what: 'what was missing, too' })
   expect(seen).toEqual([1, 2, 3, 4])
   expect(log.reads).toEqual([0, 2])
+  stop.abort()
+})
+
+test('however fast the nudges come, whoever follows is told after each read', async () => {
+  const log = createLog()
+  const tail = createTail({
+    ...log.options,
+    read: async (after, limit) => {
+      await new Promise((resolve) => setTimeout(resolve, 10))
+      return log.entries.filter((entry) => entry > after).slice(0, limit)
+    },
+  })
+  const stop = new AbortController()
+  const seen = collect(tail.follow(0, stop.signal))
+  let nudges = 0
+  const nudging = setInterval(() => {
+    nudges += 1
+    log.entries.push(nudges)
+    tail.nudge()
+  }, 2)
+  await until(() => seen.length >= 20, { what: 'entries, while the nudges go on' })
+  clearInterval(nudging)
+  await until(() => seen.length === nudges, { what: 'the rest' })
+  expect(seen).toEqual(range(1, nudges))
+  stop.abort()
+})
+
+test('a live reader that breaks or refuses pulls from where it was; the others are handed on', async () => {
+  const log = createLog()
+  const tail = createTail({ ...log.options, upToDate: true })
+  const taken: (readonly number[])[] = []
+  let ends = 0
+  const end = (): void => {
+    ends += 1
+  }
+  const broken = () => {
+    throw new Error('broken')
+  }
+  expect(tail.live(0, { take: broken, end })).not.toBeNull()
+  expect(tail.live(0, { take: () => false, end })).not.toBeNull()
+  const off = tail.live(0, { take: (entries) => taken.push(entries) > 0, end })
+  log.entries.push(1)
+  tail.append(0, [1])
+  expect(ends).toBe(2)
+  expect(tail.live(0, { take: () => true, end })).toBeNull()
+  expect(await tail.next(0, new AbortController().signal)).toEqual([1])
+  log.entries.push(2)
+  tail.nudge()
+  await until(() => taken.length === 2, { what: 'what was read for the live one' })
+  expect(taken).toEqual([[1], [2]])
+  off?.()
+})
+
+test('who comes after a time without readers does not read what was appended meanwhile', async () => {
+  const log = createLog()
+  const tail = createTail(log.options)
+  for (let n = 1; n <= 2000; n += 1) log.entries.push(n)
+  tail.nudge()
+  tail.skipTo(2000)
+  const stop = new AbortController()
+  const seen = collect(tail.follow(2000, stop.signal))
+  const late = collect(tail.follow(1990, stop.signal))
+  await until(() => late.length === 10, { what: 'what an older cursor misses' })
+  log.entries.push(2001)
+  tail.nudge()
+  await until(() => seen.length === 1 && late.length === 11, { what: 'what comes' })
+  expect([seen, late.at(-1)]).toEqual([[2001], 2001])
+  expect(log.reads.every((after) => after >= 1990)).toBe(true)
+  // Somebody waits: nothing is skipped.
+  log.entries.push(2002)
+  tail.skipTo(2002)
+  tail.nudge()
+  await until(() => seen.length === 2, { what: 'the next' })
   stop.abort()
 })

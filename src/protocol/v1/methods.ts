@@ -80,8 +80,9 @@ async function* events(
   ctx: QueueCall,
   id: string,
   after: number,
+  options?: { justRead: boolean },
 ): AsyncGenerator<StreamItem<StreamResponse>> {
-  for await (const event of ctx.services.watch.follow(id, after, ctx.signal)) {
+  for await (const event of ctx.services.watch.follow(id, after, ctx.signal, options)) {
     const result = fromEvent(event)
     if (result) yield { id: String(event.seq), result }
   }
@@ -95,7 +96,7 @@ async function* taskThenEvents(
 ): AsyncGenerator<StreamItem<StreamResponse>> {
   const { id, seq } = view.todo
   yield { id: String(seq), result: { task: fromTodo(view, historyLength) } }
-  if (!hasEnded(view.todo)) yield* events(ctx, id, seq)
+  if (!hasEnded(view.todo)) yield* events(ctx, id, seq, { justRead: true })
 }
 
 async function* nothing(): AsyncGenerator<StreamItem<never>> {}

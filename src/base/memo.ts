@@ -1,0 +1,13 @@
+/** What is made of something once for all who want it the same way, and forgotten with it. */
+export const createMemo = <Of extends object, Made>() => {
+  const kept = new WeakMap<Of, Map<string, Made>>()
+  return (of: Of, way: string, make: () => Made): Made => {
+    const ways = kept.get(of) ?? new Map<string, Made>()
+    kept.set(of, ways)
+    const known = ways.get(way)
+    if (known !== undefined) return known
+    const made = make()
+    ways.set(way, made)
+    return made
+  }
+}
