@@ -6,7 +6,8 @@
  * version serves, and counting seldom costs a reader a few more events and nothing else.
  *
  * Beside it: an index of the few that ended otherwise than done. As in 0010 and 0011, writers go on
- * meanwhile and every statement can be run again; only whoever deletes todos waits for the count.
+ * meanwhile and every statement can be run again; only whoever deletes todos waits for the count, and
+ * making the triggers waits for the writers of that moment.
  */
 import type { Knex } from 'knex'
 

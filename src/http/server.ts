@@ -1,6 +1,7 @@
 /**
- * The whole HTTP face as one express app: middleware in order, mounts, and what is said where
- * nothing is mounted or something broke. Decides where things are, not what they do.
+ * The whole HTTP face as one express app, and the short way past it (straight.ts): middleware in
+ * order, mounts, and what is said where nothing is mounted or something broke. Decides where things
+ * are, not what they do.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import express, { type ErrorRequestHandler, type Express, type Router } from 'express'

@@ -129,7 +129,7 @@ export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
       const claiming = { queues, limit, change }
       const sinceMs = performance.now()
       const { taken, more } = await readTogether(claiming)
-      if (!more) dry.found(kindOf(claiming), sinceMs)
+      if (!more) dry.ranDry(kindOf(claiming), sinceMs)
       return { taken, full: false }
     }
     const taken: Taken[] = []

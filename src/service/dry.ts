@@ -12,7 +12,7 @@ export interface Dry {
   /** How long a claim of this kind need not look, in ms. */
   restMs(kind: string, queues: readonly string[]): number
   /** A claim of this kind, which began to look at this moment, found less than it asked for. */
-  found(kind: string, sinceMs: number): void
+  ranDry(kind: string, sinceMs: number): void
   start(): void
   stop(): void
 }
@@ -32,8 +32,8 @@ export const createDry = ({ wake }: { wake: Wake }): Dry => {
       since.delete(kind)
       return 0
     },
-    found: (kind, sinceMs) => {
-      if (since.size >= KEPT_AT_MOST) since.clear()
+    ranDry: (kind, sinceMs) => {
+      if (since.size >= KEPT_AT_MOST && !since.has(kind)) since.clear()
       since.set(kind, sinceMs)
     },
     start: () => {

@@ -100,9 +100,9 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
 
   /** Rung of late, while nobody looked at them; the older half is forgotten at each turn. */
   let lately = new Set<string>()
-  let before = new Set<string>()
+  let earlier = new Set<string>()
   const turn = (): void => {
-    before = lately
+    earlier = lately
     lately = new Set()
   }
 
@@ -116,7 +116,7 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
 
   /** Of a todo that was read or made this moment: nothing was rung since. */
   const isAsRead = (id: string): boolean =>
-    performance.now() > unsureUntil && !lately.has(id) && !before.has(id)
+    performance.now() > unsureUntil && !lately.has(id) && !earlier.has(id)
 
   const ringSettled = (id: string): void => {
     if (!settling.has(id)) return

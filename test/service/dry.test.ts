@@ -15,7 +15,7 @@ const rests = (kind: string, queues = ['a', 'b']): boolean => dry.restMs(kind, q
 
 test('a claim that found nothing need not look again until one of its queues is rung', () => {
   expect(rests('one')).toBe(false)
-  dry.found('one', performance.now())
+  dry.ranDry('one', performance.now())
   expect(rests('one')).toBe(true)
   expect(rests('other')).toBe(false)
   ring('queue:c')
@@ -27,12 +27,12 @@ test('a claim that found nothing need not look again until one of its queues is 
 test('what was rung while it looked is not taken for seen', () => {
   const began = performance.now()
   ring('queue:a')
-  dry.found('one', began)
+  dry.ranDry('one', began)
   expect(rests('one')).toBe(false)
 })
 
 test('it looks again after a while all the same: a lapsed lease rings nobody', async () => {
-  dry.found('one', performance.now())
+  dry.ranDry('one', performance.now())
   const rest = dry.restMs('one', ['a'])
   expect(rest).toBeGreaterThan(0)
   expect(rest).toBeLessThanOrEqual(250)
