@@ -146,13 +146,13 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
   }
 
   const hearSignals = async (signal: AbortSignal): Promise<void> => {
-    const query =
-      options.queues === undefined ? '' : `?queues=${options.queues.map(encodeURIComponent)}`
     while (!signal.aborted) {
       try {
-        const url = `${base}/agent/events${query}`
+        // What is ready the claim waits for.
+        const url = `${base}/agent/events?ready=none`
         for await (const event of readEvents({ url, token: options.token, signal })) {
           const about = event.data as { id?: string } | null
+          // A server of before rings all the same.
           if (event.name !== 'ready') active.get(about?.id ?? '')?.hear(event.name)
         }
       } catch (error) {

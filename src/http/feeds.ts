@@ -60,18 +60,18 @@ interface Reach {
   frames: (feed: OpenFeed, after: After) => Source
 }
 
-/** A program that wants only what is to come says so: `?snapshot=none`. */
-const wantsSnapshot = (req: Request): boolean => {
-  const { snapshot } = req.query
-  if (snapshot !== undefined && snapshot !== 'none') throw invalid('snapshot', 'may be none')
-  return snapshot === undefined
+/** Part of a feed that a program does not want, it says so: `?<part>=none`. */
+const wants = (part: 'snapshot' | 'ready', req: Request): boolean => {
+  const value = req.query[part]
+  if (value !== undefined && value !== 'none') throw invalid(part, 'may be none')
+  return value === undefined
 }
 
 const boardReach =
   (snapshots?: ReadSnapshot) =>
   (caller: Caller, req: Request): Reach => {
     const filter = readFilter(req, caller)
-    const read = snapshots && wantsSnapshot(req) ? () => snapshots(filter, caller) : undefined
+    const read = snapshots && wants('snapshot', req) ? () => snapshots(filter, caller) : undefined
     return {
       queues: filter.queues,
       granted: JSON.stringify(filter.queues),
@@ -82,7 +82,8 @@ const boardReach =
 /** The doorbells it asked for, but the signals of whatever it holds in any of its queues. */
 const agentReach = (caller: Caller, req: Request): Reach => {
   const { id, queues } = endpointWith(caller, 'work')
-  const bells = narrow(queues, readNames(req, 'queues')) ?? []
+  const asked = narrow(queues, readNames(req, 'queues')) ?? []
+  const bells = wants('ready', req) ? asked : []
   return {
     queues,
     granted: JSON.stringify([id, queues, bells]),

@@ -170,6 +170,17 @@ test('an endpoint that may watch sees its own queues and no other', async () => 
   await expect(board(1, '?queue=c', bearer('agent'))).rejects.toThrow('answered 403')
 })
 
+test('an agent that waits by a claim leaves the doorbells out, and hears its signals all the same', async () => {
+  it.feed.tell(
+    anEvent({ position: 2, ready: 'created' }),
+    anEvent({ position: 4, verb: 'cancel', from: 'claimed', to: 'canceled', owner: 'mine' }),
+  )
+  const { events } = await agent(1, '?ready=none&after=0')
+  expect(events.map(({ event }) => event)).toEqual(['canceled'])
+  const refused = await fetch(`${it.url}/agent/events?ready=some`, { headers: bearer('agent') })
+  expect(refused.status).toBe(400)
+})
+
 test('an agent hears the doorbell of the queues it named', async () => {
   it.feed.tell(
     anEvent({ position: 70, queue: 'b', ready: 'created' }),
