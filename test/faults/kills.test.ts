@@ -114,20 +114,32 @@ const startCrew = (url: string, token: string, size: number) => {
 
 type Crew = ReturnType<typeof startCrew>
 
-/** Time passes for what nobody works on any more, and for nothing else. */
+/**
+ * Time passes for what nobody works on any more, and for nothing else: of dead agents, given up, or
+ * claimed by a statement whose answer the crash of the database has swallowed.
+ */
 const startClock = (sql: Sql, crew: Crew, dead: Set<string>) => {
   let running = true
   const run = async (): Promise<void> => {
     while (running) {
       const threw = crew.steps.filter(({ what }) => what === 'threw')
+      const told = crew.steps.filter(({ what }) => what === 'claimed')
       await sql(
         `update todos set next_retry_at = case when next_retry_at is not null then now() end,
            lease_expires_at = case when state = 'claimed' then now() - interval '1 second'
              else lease_expires_at end
          where next_retry_at > now() or (state = 'claimed' and lease_expires_at > now()
            and (claimant = any($1::text[]) or (id, fence) in (
-             select * from unnest($2::uuid[], $3::bigint[]))))`,
-        [[...dead], threw.map(({ id }) => id), threw.map(({ fence }) => fence)],
+             select * from unnest($2::uuid[], $3::bigint[]))
+           or (updated_at < now() - interval '5 seconds' and (id, fence) not in (
+             select * from unnest($4::uuid[], $5::bigint[])))))`,
+        [
+          [...dead],
+          threw.map(({ id }) => id),
+          threw.map(({ fence }) => fence),
+          told.map(({ id }) => id),
+          told.map(({ fence }) => fence),
+        ],
       ).catch(() => [])
       await pause(100)
     }
