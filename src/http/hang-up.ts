@@ -21,40 +21,42 @@ export interface Attention {
   withdraw(): void
 }
 
-/** Whoever is to be told of a signal: its own list of listeners is searched at every new one. */
-const told = new WeakMap<AbortSignal, { all: Set<() => void>; end(): void }>()
+/** Who listens to a signal: its own list is searched at every new one. */
+const heard = new WeakMap<AbortSignal, { all: Set<() => void>; end(): void }>()
 
 const listenTo = (signal: AbortSignal) => {
   const all = new Set<() => void>()
-  const tellAll = (): void => {
-    for (const tell of all) tell()
+  const callAll = (): void => {
+    for (const listener of all) listener()
   }
   const end = (): void => {
-    signal.removeEventListener('abort', tellAll)
-    told.delete(signal)
+    signal.removeEventListener('abort', callAll)
+    heard.delete(signal)
   }
-  const listening = { all, end }
-  told.set(signal, listening)
-  signal.addEventListener('abort', tellAll)
-  return listening
+  const listeners = { all, end }
+  heard.set(signal, listeners)
+  signal.addEventListener('abort', callAll)
+  return listeners
 }
 
-const tellOf = (signal: AbortSignal, tell: () => void): (() => void) => {
-  const { all, end } = told.get(signal) ?? listenTo(signal)
-  all.add(tell)
-  return () => {
-    all.delete(tell)
-    if (all.size === 0) end()
-  }
+const listen = (signal: AbortSignal, listener: () => void): void => {
+  const { all } = heard.get(signal) ?? listenTo(signal)
+  all.add(listener)
+}
+
+const leave = (signal: AbortSignal, listener: () => void): void => {
+  const listeners = heard.get(signal)
+  listeners?.all.delete(listener)
+  if (listeners?.all.size === 0) listeners.end()
 }
 
 export const attentionOf = (res: ServerResponse, stopping?: AbortSignal): Attention => {
   const controller = new AbortController()
   const stop = (): void => controller.abort('stopping' satisfies Gone)
   if (stopping?.aborted) stop()
-  const off = stopping && tellOf(stopping, stop)
+  if (stopping) listen(stopping, stop)
   const close = (): void => {
-    off?.()
+    if (stopping) leave(stopping, stop)
     if (!res.writableFinished) controller.abort('hung_up' satisfies Gone)
   }
   if (res.closed) close()

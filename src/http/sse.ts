@@ -108,56 +108,68 @@ interface Chunked {
 const isList = (frames: Frame | readonly Frame[]): frames is readonly Frame[] =>
   Array.isArray(frames)
 
-/** Writes, and knows when the reader has taken what was written. */
-const createPen = (res: ServerResponse, drainMs: number) => {
-  let stalled = false
-  let watchdog: NodeJS.Timeout | undefined
-  let release: (() => void) | undefined
+/**
+ * Writes, and knows when the reader has taken what was written. A class, like the pull below, since
+ * there are thousands of both: none has functions of its own but those that are listeners.
+ */
+class Pen {
+  readonly #res: ServerResponse
+  readonly #drainMs: number
+  #stalled = false
+  #watchdog: NodeJS.Timeout | undefined
+  #release: (() => void) | undefined
 
-  const settle = (): void => {
-    clearTimeout(watchdog)
-    watchdog = undefined
-    release?.()
-    release = undefined
-  }
-  res.on('drain', settle)
-  res.on('close', settle)
-
-  const watch = (): void => {
-    watchdog ??= setTimeout(() => {
-      stalled = true
-      res.destroy()
-    }, drainMs)
+  constructor(res: ServerResponse, drainMs: number) {
+    this.#res = res
+    this.#drainMs = drainMs
+    res.on('drain', this.#settle)
+    res.on('close', this.#settle)
   }
 
-  const write = (text: Buffer | string): void => {
-    if (!res.write(text) && !res.destroyed) watch()
+  readonly #settle = (): void => {
+    clearTimeout(this.#watchdog)
+    this.#watchdog = undefined
+    this.#release?.()
+    this.#release = undefined
   }
 
-  return {
-    write,
-    /**
-     * The same chunk for many readers, written past the response, which would take it apart and put it
-     * together again for each of them. False where the reader has not taken what it has.
-     */
-    push: (frames: readonly Frame[]): boolean => {
-      const { socket } = res
-      if (watchdog !== undefined || !socket?.writable) return false
-      if (!res.headersSent || !(res as Chunked).chunkedEncoding) write(bytesOf(frames))
-      else if (!socket.write(chunkOf(frames))) {
-        socket.once('drain', settle)
-        watch()
-      }
-      return true
-    },
-    /** Resolves when all that was written is drained, or there is no reader any more. */
-    drained: (): Promise<void> =>
-      watchdog === undefined
-        ? Promise.resolve()
-        : new Promise((resolve) => {
-            release = resolve
-          }),
-    isStalled: () => stalled,
+  #watch(): void {
+    this.#watchdog ??= setTimeout(() => {
+      this.#stalled = true
+      this.#res.destroy()
+    }, this.#drainMs)
+  }
+
+  write(text: Buffer | string): void {
+    if (!this.#res.write(text) && !this.#res.destroyed) this.#watch()
+  }
+
+  /**
+   * The same chunk for many readers, written past the response, which would take it apart and put it
+   * together again for each of them. False where the reader has not taken what it has.
+   */
+  push(frames: readonly Frame[]): boolean {
+    const res = this.#res
+    const { socket } = res
+    if (this.#watchdog !== undefined || !socket?.writable) return false
+    if (!res.headersSent || !(res as Chunked).chunkedEncoding) this.write(bytesOf(frames))
+    else if (!socket.write(chunkOf(frames))) {
+      socket.once('drain', this.#settle)
+      this.#watch()
+    }
+    return true
+  }
+
+  /** Resolves when all that was written is drained, or there is no reader any more. */
+  drained(): Promise<void> | undefined {
+    if (this.#watchdog === undefined) return
+    return new Promise((resolve) => {
+      this.#release = resolve
+    })
+  }
+
+  get isStalled(): boolean {
+    return this.#stalled
   }
 }
 
@@ -168,39 +180,49 @@ const GONE = Symbol('gone')
  * the source is still busy with the next one. Not a Promise.race with one long-lived promise: that
  * would keep every frame alive until the stream ends.
  */
-const createPull = (res: ServerResponse, source: Source, signal: AbortSignal) => {
-  const iterator = source[Symbol.asyncIterator]()
-  let onGone: (() => void) | undefined
-  const gone = (): void => onGone?.()
-  res.on('close', gone)
-  signal.addEventListener('abort', gone, { once: true })
-  return {
-    next: (): Promise<IteratorResult<Frame | readonly Frame[]> | typeof GONE> =>
-      new Promise((resolve, reject) => {
-        if (res.closed || signal.aborted) return resolve(GONE)
-        onGone = () => resolve(GONE)
-        iterator.next().then(resolve, reject)
-      }),
-    /** While the source has nothing to be pulled and the reader keeps up. */
-    live: (push: (frames: readonly Frame[]) => boolean): Promise<void> | undefined => {
-      if (!source.live || res.closed || signal.aborted) return
-      let end: () => void = () => {}
-      const over = new Promise<void>((resolve) => {
-        end = resolve
-      })
-      const off = source.live(push, () => end())
-      if (!off) return
-      onGone = () => {
+class Pull {
+  readonly #res: ServerResponse
+  readonly #source: Source
+  readonly #signal: AbortSignal
+  readonly #iterator: AsyncIterator<Frame | readonly Frame[]>
+  #onGone: (() => void) | undefined
+
+  constructor(res: ServerResponse, source: Source, signal: AbortSignal) {
+    this.#res = res
+    this.#source = source
+    this.#signal = signal
+    this.#iterator = source[Symbol.asyncIterator]()
+    res.on('close', this.#gone)
+    signal.addEventListener('abort', this.#gone, { once: true })
+  }
+
+  readonly #gone = (): void => this.#onGone?.()
+
+  next(): Promise<IteratorResult<Frame | readonly Frame[]> | typeof GONE> {
+    return new Promise((resolve, reject) => {
+      if (this.#res.closed || this.#signal.aborted) return resolve(GONE)
+      this.#onGone = () => resolve(GONE)
+      this.#iterator.next().then(resolve, reject)
+    })
+  }
+
+  /** While the source has nothing to be pulled and the reader keeps up. */
+  live(pen: Pen): Promise<void> | undefined {
+    if (!this.#source.live || this.#res.closed || this.#signal.aborted) return
+    const off = this.#source.live((frames) => pen.push(frames), this.#gone)
+    if (!off) return
+    return new Promise((resolve) => {
+      this.#onGone = () => {
         off()
-        end()
+        resolve()
       }
-      return over
-    },
-    /** Tells the source that nobody reads on; it may take its time and may fail unheard. */
-    giveUp: (): void => {
-      signal.removeEventListener('abort', gone)
-      iterator.return?.().then(undefined, () => undefined)
-    },
+    })
+  }
+
+  /** Tells the source that nobody reads on; it may take its time and may fail unheard. */
+  giveUp(): void {
+    this.#signal.removeEventListener('abort', this.#gone)
+    this.#iterator.return?.().then(undefined, () => undefined)
   }
 }
 
@@ -230,8 +252,8 @@ export const writeStream = async (
   // A connection that breaks while we write is a hang-up: 'close' follows and says so.
   res.on('error', () => undefined)
 
-  const pen = createPen(res, drainMs)
-  const pull = createPull(res, source, options.signal)
+  const pen = new Pen(res, drainMs)
+  const pull = new Pull(res, source, options.signal)
   const ping = setInterval(() => {
     if (!res.writableNeedDrain) pen.write(PING)
   }, options.pingMs ?? PING_MS)
@@ -239,7 +261,7 @@ export const writeStream = async (
   const run = async (): Promise<StreamOutcome> => {
     if (options.retryMs !== undefined) pen.write(encodeFrame({ retry: options.retryMs }))
     for (;;) {
-      await pull.live(pen.push)
+      await pull.live(pen)
       await pen.drained()
       const item = await pull.next()
       if (item === GONE || item.done) return 'ended'
@@ -263,7 +285,7 @@ export const writeStream = async (
     const retry = Math.round((options.retryMs ?? PARTING_RETRY_MS) * (0.5 + Math.random()))
     pen.write(encodeFrame({ retry }))
   }
-  if (pen.isStalled()) return 'stalled'
+  if (pen.isStalled) return 'stalled'
   if (res.closed) return 'hung_up'
   finish(res, drainMs)
   return outcome

@@ -9,6 +9,7 @@ import type { Gap, OpenFeed } from './contract.ts'
 import type { Tail } from './tail.ts'
 
 export interface ReaderParts {
+  from: number
   tail: Pick<Tail<FeedEvent>, 'next' | 'live'>
   /** The last event that needs no telling. */
   cursor: number
@@ -28,53 +29,92 @@ const deletedBefore = ({ deleted = [] }: FeedEvent, queues: readonly string[] | 
       .map(({ position }) => position),
   )
 
+const NOTHING: never[] = []
+
 /** Readers of the same queues are handed the same list, of which frames are made once. */
 const wantedOf = createMemo<readonly FeedEvent[], readonly FeedEvent[]>()
 
-export const readerOf = (parts: ReaderParts): Pick<OpenFeed, 'events' | 'live'> => {
-  const { tail, queues, gap, signal } = parts
-  let cursor = parts.cursor
-  let seen = gap ? gap.oldest : cursor + 1
-  let items: (FeedEvent | Gap)[] = gap ? [gap] : []
+/** A class, since there are thousands: none has functions of its own. */
+class Reader implements OpenFeed {
+  readonly from: number
+  readonly #tail: ReaderParts['tail']
+  readonly #queues: readonly string[] | null
+  readonly #signal: AbortSignal
+  #cursor: number
+  #seen: number
+  #items: (FeedEvent | Gap)[] = NOTHING
+  #push: (events: readonly FeedEvent[]) => boolean = () => false
+  #end: () => void = () => {}
 
-  const way = JSON.stringify(queues)
-
-  const isWanted = ({ queue }: FeedEvent): boolean => queues === null || queues.includes(queue)
-
-  const itemsOf = (event: FeedEvent): (FeedEvent | Gap)[] => {
-    // Deleted while this reader was on its way there.
-    const deleted = deletedBefore(event, queues)
-    const missing = deleted > seen ? [{ gap: true as const, oldest: deleted + STEP }] : []
-    seen = Math.max(seen, deleted, event.position)
-    return isWanted(event) ? [...missing, event] : missing
+  constructor({ from, tail, cursor, queues, gap, signal }: ReaderParts) {
+    this.from = from
+    this.#tail = tail
+    this.#queues = queues
+    this.#signal = signal
+    this.#cursor = cursor
+    this.#seen = gap ? gap.oldest : cursor + 1
+    if (gap) this.#items = [gap]
   }
 
-  const next = async (): Promise<IteratorResult<FeedEvent | Gap, undefined>> => {
-    while (items.length === 0) {
-      const page = await tail.next(cursor, signal)
+  get events(): this {
+    return this
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  async next(): Promise<IteratorResult<FeedEvent | Gap, undefined>> {
+    while (this.#items.length === 0) {
+      const page = await this.#tail.next(this.#cursor, this.#signal)
       if (page.length === 0) return { done: true, value: undefined }
-      cursor = page.at(-1)!.position
+      this.#cursor = page.at(-1)!.position
       // Turned round, to be taken from its end.
-      items = page.flatMap(itemsOf).reverse()
+      this.#items = page.flatMap((event) => this.#itemsOf(event)).reverse()
     }
-    return { done: false, value: items.pop()! }
+    return { done: false, value: this.#items.pop()! }
   }
 
-  return {
-    events: { [Symbol.asyncIterator]: () => ({ next }) },
-    live: (take, end) => {
-      if (items.length > 0) return null
-      const takeWanted = (events: readonly FeedEvent[]): boolean => {
-        if (events.some(({ deleted }) => deleted !== undefined)) return false
-        const all = queues === null ? events : wantedOf(events, way, () => events.filter(isWanted))
-        const isKnown = events[0]!.position <= cursor
-        const wanted = isKnown ? all.filter(({ position }) => position > cursor) : all
-        if (wanted.length > 0 && !take(wanted)) return false
-        cursor = Math.max(cursor, events.at(-1)!.position)
-        seen = Math.max(seen, cursor)
-        return true
-      }
-      return tail.live(cursor, { take: takeWanted, end })
-    },
+  live(push: (events: readonly FeedEvent[]) => boolean, end: () => void): (() => void) | null {
+    if (this.#items.length > 0) return null
+    this.#push = push
+    this.#end = end
+    return this.#tail.live(this.#cursor, this)
+  }
+
+  /** Of the tail. */
+  take(events: readonly FeedEvent[]): boolean {
+    if (events.some(({ deleted }) => deleted !== undefined)) return false
+    const all =
+      this.#queues === null
+        ? events
+        : wantedOf(events, JSON.stringify(this.#queues), () =>
+            events.filter((event) => this.#isWanted(event)),
+          )
+    const isKnown = events[0]!.position <= this.#cursor
+    const wanted = isKnown ? all.filter(({ position }) => position > this.#cursor) : all
+    if (wanted.length > 0 && !this.#push(wanted)) return false
+    this.#cursor = Math.max(this.#cursor, events.at(-1)!.position)
+    this.#seen = Math.max(this.#seen, this.#cursor)
+    return true
+  }
+
+  end(): void {
+    this.#end()
+  }
+
+  #isWanted({ queue }: FeedEvent): boolean {
+    return this.#queues === null || this.#queues.includes(queue)
+  }
+
+  #itemsOf(event: FeedEvent): (FeedEvent | Gap)[] {
+    // Deleted while this reader was on its way there.
+    const deleted = deletedBefore(event, this.#queues)
+    const missing = deleted > this.#seen ? [{ gap: true as const, oldest: deleted + STEP }] : []
+    this.#seen = Math.max(this.#seen, deleted, event.position)
+    return this.#isWanted(event) ? [...missing, event] : missing
   }
 }
+
+export const readerOf = (parts: ReaderParts): OpenFeed & Required<Pick<OpenFeed, 'live'>> =>
+  new Reader(parts)

@@ -256,20 +256,20 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
     tail.skipTo(newest)
     const open = { tail, queues, signal }
     // The last event's ready hook has the position after its own.
-    if (after === 'now') return { from: newest + 1, ...readerOf({ ...open, cursor: newest }) }
+    if (after === 'now') return readerOf({ ...open, from: newest + 1, cursor: newest })
 
     if (after + 2 < whole) {
       // Some of what lies before may be kept: of todos that go on.
       const cursor = Math.max(after, oldest) - 1
-      return { from: after, ...readerOf({ ...open, cursor, gap: { gap: true, oldest: whole } }) }
+      return readerOf({ ...open, from: after, cursor, gap: { gap: true, oldest: whole } })
     }
     if (after > newest + 1) {
       // A cursor of another database, or of one restored from a backup.
-      return { from: after, ...readerOf({ ...open, cursor: newest, gap: { gap: true, oldest } }) }
+      return readerOf({ ...open, from: after, cursor: newest, gap: { gap: true, oldest } })
     }
     // An event comes again when only its ready hook is new: the reader of frames leaves out what
     // it has seen.
-    return { from: after, ...readerOf({ ...open, cursor: after - 1 }) }
+    return readerOf({ ...open, from: after, cursor: after - 1 })
   }
 
   /* ------------------------------------------------------------- life */

@@ -19,7 +19,7 @@ const createFeed = () => {
       tail.append(tail.head(), more)
     },
     reader: (queues: readonly string[] | null, cursor = 2) =>
-      readerOf({ tail, cursor, queues, signal: stop.signal }),
+      readerOf({ from: cursor + 1, tail, cursor, queues, signal: stop.signal }),
   }
 }
 
@@ -28,8 +28,8 @@ test('readers of the same queues are handed the same list, and each only what it
   const handed: (readonly FeedEvent[])[] = []
   const take = (events: readonly FeedEvent[]): boolean => handed.push(events) > 0
   const end = (): void => {}
-  for (const queues of [['a'], ['a'], null, null]) feed.reader(queues).live?.(take, end)
-  feed.reader(null, 4).live?.(take, end)
+  for (const queues of [['a'], ['a'], null, null]) feed.reader(queues).live(take, end)
+  feed.reader(null, 4).live(take, end)
   const told = [4, 6, 8].map((position) => anEvent({ position, queue: position === 6 ? 'b' : 'a' }))
   feed.tell(...told)
   expect(handed.map((events) => events.map(({ position }) => position))).toEqual([
@@ -48,7 +48,7 @@ test('where events before one were deleted it is not handed over: the reader pul
   const reader = feed.reader(['a'])
   const handed: number[] = []
   let ended = 0
-  reader.live?.(
+  reader.live(
     (events) => handed.push(...events.map(({ position }) => position)) > 0,
     () => {
       ended += 1
