@@ -28,14 +28,12 @@ export interface ClaimingParts {
 
 /** What a claim without limits asks of the store. */
 interface Claiming {
+  /** Claims of one kind find the same. */
+  kind: string
   queues: readonly string[]
   limit: number
   change: Change
 }
-
-/** Claims of one kind find the same. */
-const kindOf = ({ queues, change }: Pick<Claiming, 'queues' | 'change'>): string =>
-  JSON.stringify([queues, change])
 
 /** Queues are probed in turn; starting anywhere keeps the first from starving the last. */
 const rotated = (queues: readonly string[]): readonly string[] => {
@@ -49,7 +47,7 @@ export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
 
   /** Claims of one claimant that arrive together are one, shared out in the order they came. */
   const readTogether = createGather<Claiming, Claimed>({
-    keyOf: kindOf,
+    keyOf: ({ kind }) => kind,
     one: ({ queues, limit, change }) => readClaimed(database, rotated(queues), limit, change),
     many: async (all) => {
       const { queues, change } = all[0]!
@@ -91,14 +89,15 @@ export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
     metrics.waitingClaims.set(line.waiting())
     try {
       const deadline = performance.now() + wanted.waitMs
-      const kind = kindOf({ queues, change })
+      const kind = JSON.stringify([queues, change])
+      const claiming = { kind, queues, limit: wanted.limit, change }
       while (!signal.aborted) {
         const rest = Math.min(dry.restMs(kind, queues), deadline - performance.now())
         if (rest > 0) {
           await place.called(rest, signal)
           if (signal.aborted) break
         }
-        const { taken, full } = await claimWithinLimits(queues, wanted.limit, endpoint, change)
+        const { taken, full } = await claimWithinLimits(claiming, endpoint)
         if (taken.length > 0) return await handOver(taken, caller, signal)
         if (full) place.pass()
         const left = deadline - performance.now()
@@ -118,18 +117,16 @@ export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
    * `full`: the endpoint may claim no more, whatever there is.
    */
   const claimWithinLimits = async (
-    queues: readonly string[],
-    limit: number,
+    claiming: Claiming,
     endpoint: Endpoint,
-    change: Change,
   ): Promise<{ taken: Taken[]; full: boolean }> => {
+    const { kind, queues, limit, change } = claiming
     const known = await directory.queues()
     const limitOf = (queue: string): number | undefined => known.get(queue)?.policy.concurrency
     if (endpoint.concurrency === null && queues.every((queue) => limitOf(queue) === undefined)) {
-      const claiming = { queues, limit, change }
       const sinceMs = performance.now()
       const { taken, more } = await readTogether(claiming)
-      if (!more) dry.ranDry(kindOf(claiming), sinceMs)
+      if (!more) dry.ranDry(kind, sinceMs)
       return { taken, full: false }
     }
     const taken: Taken[] = []

@@ -1,7 +1,7 @@
 /**
  * Group commit: what arrives at one moment, or while statements are under way, shares the next one.
- * Nobody waits for company beyond that: what came alone goes by itself. Each item fails or succeeds by itself: what a
- * shared statement could not do is tried alone.
+ * Nobody waits for company beyond that: what came alone goes by itself. Each item fails or succeeds
+ * by itself: what a shared statement could not do is tried alone.
  */
 import { Refusal } from '../domain/errors.ts'
 
