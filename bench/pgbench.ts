@@ -8,7 +8,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { PLANNER } from '../src/store/database.ts'
+import { PLANNER } from '../src/store/postgres/database.ts'
 import type { Captured } from './statements.ts'
 
 export const hasPgbench = (): boolean => spawnSync('pgbench', ['--version']).status === 0

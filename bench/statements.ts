@@ -3,13 +3,13 @@
  * would have sent. So a ceiling is measured with the very SQL of the store, never with a copy.
  */
 import { randomUUID } from 'node:crypto'
-import { newId } from '../src/base/time-id.ts'
-import { EVERYTHING } from '../src/domain/scope.ts'
+import { newId } from '../src/base/uuid.ts'
+import { EVERYTHING } from '../src/domain/endpoint.ts'
 import type { Message } from '../src/domain/todo.ts'
-import { readClaimed } from '../src/store/claim.ts'
-import type { Session } from '../src/store/database.ts'
-import { addTodo, type NewTodo } from '../src/store/todos.ts'
-import { transitionOne } from '../src/store/transition.ts'
+import { addTodo, type NewTodo } from '../src/store/move/add.ts'
+import { readClaimed } from '../src/store/move/claim.ts'
+import { transitionOne } from '../src/store/move/move.ts'
+import type { Session } from '../src/store/postgres/database.ts'
 
 export interface Captured {
   name: string

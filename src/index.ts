@@ -28,4 +28,4 @@ export {
 } from './agent-kit/wire.ts'
 export { createSwitchboard, type Facts, type Switchboard, type SwitchboardOptions } from './app.ts'
 export { type Config, ConfigError, readConfig } from './config.ts'
-export type { Hook } from './service/hooks.ts'
+export type { Hook } from './service/watch/hooks.ts'

@@ -13,6 +13,14 @@ const filesIn = (folder: string): string[] =>
     return entry.name.endsWith('.ts') ? [file] : []
   })
 
+const foldersIn = (folder: string): string[] => [
+  folder,
+  ...fs
+    .readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .flatMap((entry) => foldersIn(path.join(folder, entry.name))),
+]
+
 interface Source {
   name: string
   floor: string
@@ -71,11 +79,19 @@ const MAY: Record<string, readonly string[]> = {
     'app',
     'embedded',
     'agent-kit',
-    'store/migrate.ts',
-    'store/reach.ts',
+    'store/postgres/migrate.ts',
+    'store/postgres/probe.ts',
   ],
   index: ['app', 'agent-kit', 'config', 'base', 'domain', 'service', 'store', 'embedded'],
 }
+
+/** Folders within a floor, lowest first; a folder may import itself and what is in rows below it. */
+const INNER: Record<string, readonly (readonly string[])[]> = {
+  store: [['postgres'], ['wake', 'todos'], ['move'], ['push', 'admin']],
+  service: [['.'], ['watch', 'push'], ['tasks'], ['claims', 'sweeps', 'board'], ['operator']],
+}
+
+const MAX_FILES = 13
 
 const isPackage = (target: string): boolean => !target.endsWith('.ts')
 
@@ -90,6 +106,34 @@ test('imports go down the floors only', () => {
       .map(({ target }) => `${name} → ${target}`),
   )
   expect(wrong).toEqual([])
+})
+
+test('inside a floor, folders import only what is in a row below them', () => {
+  const wrong = sources.flatMap(({ name, floor, imports }) => {
+    const order = INNER[floor]
+    if (!order) return []
+    const rankOf = (file: string): number => {
+      const folder = path.dirname(path.relative(floor, file))
+      const rank = order.findIndex((row) => row.includes(folder))
+      return rank < 0 ? Number.NaN : rank
+    }
+    return imports
+      .filter(({ target }) => floorOf(target) === floor)
+      .filter(({ target }) => path.dirname(target) !== path.dirname(name))
+      .filter(({ target }) => !(rankOf(target) < rankOf(name)))
+      .map(({ target }) => `${name} → ${target}`)
+  })
+  expect(wrong).toEqual([])
+})
+
+test(`a folder of the source holds at most ${MAX_FILES} files`, () => {
+  const crowded = foldersIn(SRC)
+    .map((folder) => ({
+      folder: path.relative(SRC, folder),
+      files: fs.readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isFile()),
+    }))
+    .filter(({ files }) => files.length > MAX_FILES)
+  expect(crowded.map(({ folder, files }) => `${folder}: ${files.length}`)).toEqual([])
 })
 
 test('no two files import each other, however far around', () => {
@@ -116,18 +160,18 @@ test('each library has its home', () => {
     knex: /^store\//,
     pg: /^(store\/|embedded)/,
     zod: /^(protocol|rpc)\/|^config\.ts$/,
-    'json-rpc-2.0': /^rpc\/library\.ts$/,
+    'json-rpc-2.0': /^rpc\/dispatch\.ts$/,
     express: /^(http\/|app\.ts$)/,
     helmet: /^http\//,
     'eventsource-parser': /^(agent-kit|cli)\//,
-    jose: /^protocol\/card-signature\.ts$/,
+    jose: /^protocol\/a2a\/card-signature\.ts$/,
     'prom-client': /^base\/metrics\.ts$/,
-    '@nats-io/transport-node': /^store\/wake-nats\.ts$/,
+    '@nats-io/transport-node': /^store\/wake\/nats\.ts$/,
     pino: /^base\/log\.ts$/,
     commander: /^cli\//,
     undici: /^webhook\/post\.ts$/,
     'ipaddr.js': /^webhook\/guard\.ts$/,
-    'ajv/dist/2020.js': /^service\/answer-schema\.ts$/,
+    'ajv/dist/2020.js': /^service\/tasks\/answer-schema\.ts$/,
   }
   const wrong = sources.flatMap(({ name, imports }) =>
     imports
@@ -142,16 +186,19 @@ const spelledBy = (pattern: RegExp): string[] =>
   sources.filter(({ text }) => pattern.test(text)).map(({ name }) => name)
 
 test('rows are locked for work, and leases compared, in the claim primitive only', () => {
-  expect(spelledBy(/for update/i)).toEqual(['store/lease.ts'])
-  expect(spelledBy(/lease_free\(/)).toEqual(['store/lease.ts'])
-  expect(spelledBy(/lease_until\(/)).toEqual(['store/assignments.ts', 'store/lease.ts'])
+  expect(spelledBy(/for update/i)).toEqual(['store/move/conditions.ts'])
+  expect(spelledBy(/lease_free\(/)).toEqual(['store/move/conditions.ts'])
+  expect(spelledBy(/lease_until\(/)).toEqual(['store/move/columns.ts', 'store/move/conditions.ts'])
   expect(spelledBy(/lease_expires_at\s*[<>]/)).toEqual([])
-  expect(spelledBy(/lease_probe_at\s*[<>]/)).toEqual(['store/assignments.ts', 'store/lease.ts'])
+  expect(spelledBy(/lease_probe_at\s*[<>]/)).toEqual([
+    'store/move/columns.ts',
+    'store/move/conditions.ts',
+  ])
 })
 
 test('a todo is changed by the one statement and made by one other', () => {
-  expect(spelledBy(/update todos\b/i)).toEqual(['store/clauses.ts', 'store/sentence.ts'])
-  expect(spelledBy(/insert into todos\b/i)).toEqual(['store/todos.ts'])
+  expect(spelledBy(/update todos\b/i)).toEqual(['store/move/effects.ts', 'store/move/statement.ts'])
+  expect(spelledBy(/insert into todos\b/i)).toEqual(['store/move/add.ts'])
 })
 
 test('nothing but the lifecycle lists the states', () => {
@@ -182,7 +229,7 @@ test('the environment is read by the config, the command line and the examples o
 test('a stored time is never compared with the clock of this process', () => {
   const wrong = spelledBy(/Date\.now\(\)/).filter(
     // An id's time is for its place in an index, and is not read again.
-    (name) => !/^(cli\/|agent-kit\/|embedded|base\/time-id)/.test(name),
+    (name) => !/^(cli\/|agent-kit\/|embedded|base\/uuid)/.test(name),
   )
   expect(wrong).toEqual([])
 })

@@ -4,8 +4,9 @@
  * them, beside the same where dropping partitions has already rid them of their events. It is why
  * the events are not partitioned (docs/decisions.md).
  */
-import { openDatabase } from '../../src/store/database.ts'
-import { forgetTodos, type Place } from '../../src/store/retention.ts'
+
+import { forgetTodos, type Place } from '../../src/store/move/retention.ts'
+import { openDatabase } from '../../src/store/postgres/database.ts'
 import type { Lab } from '../lab.ts'
 import { runPgbench, toScript } from '../pgbench.ts'
 import type { Case, Sample, Setup, Variant } from '../runner.ts'

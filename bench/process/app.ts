@@ -1,7 +1,7 @@
 /** The server as every process of the benchmark makes it: silent, on loopback, at any free port. */
 import { createSwitchboard, type Switchboard } from '../../src/app.ts'
 import { createLog } from '../../src/base/log.ts'
-import type { Caller, EndpointVerb } from '../../src/domain/scope.ts'
+import type { Caller, EndpointVerb } from '../../src/domain/endpoint.ts'
 import { QUEUE } from '../statements.ts'
 
 export const ADMIN_TOKEN = 'admin-token-of-the-benchmark'

@@ -3,7 +3,7 @@
  * CPU time and memory by the cases that measure them.
  */
 import type { Switchboard } from '../../src/app.ts'
-import type { Caller, EndpointVerb } from '../../src/domain/scope.ts'
+import type { Caller, EndpointVerb } from '../../src/domain/endpoint.ts'
 import type { ClaimedTodo } from '../../src/service/contract.ts'
 import { answerParent } from '../child.ts'
 import { newMessage, QUEUE } from '../statements.ts'

@@ -3,7 +3,7 @@
  * todos and ticks of the sweeps, so many a second.
  */
 import type { Switchboard } from '../../src/app.ts'
-import { EVERYTHING, type Scope } from '../../src/domain/scope.ts'
+import { EVERYTHING, type Scope } from '../../src/domain/endpoint.ts'
 import { answerParent } from '../child.ts'
 import { repeat } from '../repeat.ts'
 import { QUEUE } from '../statements.ts'

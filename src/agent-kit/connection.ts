@@ -6,8 +6,8 @@
  * `retryForMs`; a long outage is for the caller to sit out.
  */
 import { backoffMs, sleep } from '../base/time.ts'
+import { createSend } from './batched-calls.ts'
 import { AgentApiError, ConnectionError } from './errors.ts'
-import { createSend } from './shared.ts'
 
 export interface CallOptions {
   /** Ends the call; it then rejects with the signal's reason. */

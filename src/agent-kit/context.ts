@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { isRefusal, NonRetryable } from './errors.ts'
-import type { Hold } from './hold.ts'
+import type { Hold } from './heartbeats.ts'
 import type { Inbox, Listener } from './inbox.ts'
 import { runTool, type ToolOptions } from './tool.ts'
 import {

@@ -5,9 +5,9 @@
  */
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import { backoffMs, sleep } from '../base/time.ts'
-import { onlyAnswer, refusalOf } from './answer.ts'
+import { asConnectionError } from './batched-calls.ts'
 import { AgentApiError, type ConnectionError } from './errors.ts'
-import { asConnectionError } from './shared.ts'
+import { onlyAnswer, refusalOf } from './rpc-response.ts'
 
 const SILENCE_MS = 45_000
 /** More than any event a server sends; a stream beyond it is not one. */

@@ -1,11 +1,11 @@
 /** The ways out of a node that its services share: to the database, and to the other nodes. */
 import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
-import { type Database, openDatabase } from '../store/database.ts'
-import { createWake, type Wake } from '../store/wake.ts'
-import { silentBus, type WakeBus } from '../store/wake-bus.ts'
-import { natsBus } from '../store/wake-nats.ts'
-import { postgresBus } from '../store/wake-postgres.ts'
+import { type Database, openDatabase } from '../store/postgres/database.ts'
+import { silentBus, type WakeBus } from '../store/wake/bus.ts'
+import { postgresBus } from '../store/wake/listen-notify.ts'
+import { natsBus } from '../store/wake/nats.ts'
+import { createWake, type Wake } from '../store/wake/wake.ts'
 import type { SwitchboardOptions } from './options.ts'
 
 /** How wakes travel: over NATS where there is one, else over a connection that can LISTEN. */

@@ -1,7 +1,7 @@
 /** What HTTP tells of itself, as metrics. */
 import type { Metrics } from '../base/metrics.ts'
 import type { HttpObserver } from '../http/server.ts'
-import type { StreamOutcome } from '../http/sse.ts'
+import type { StreamOutcome } from '../http/stream/sse.ts'
 
 export const streamObserver = (metrics: Metrics, kind: string) => ({
   opened: () => metrics.streamsOpen.inc({ kind }),

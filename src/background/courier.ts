@@ -10,7 +10,7 @@ import type { Log } from '../base/log.ts'
 import { sleep } from '../base/time.ts'
 import { Refusal } from '../domain/errors.ts'
 import type { Dialect, Tried } from '../domain/push.ts'
-import type { Outbox, Owed } from '../service/outbox.ts'
+import type { Outbox, Owed } from '../service/push/outbox.ts'
 import type { Health } from './supervisor.ts'
 
 interface Payload {

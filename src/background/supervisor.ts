@@ -1,14 +1,14 @@
 /**
  * Runs what works without being asked. Each worker is a name and a loop that ends when its signal
  * fires; one that returns or throws before that is counted, logged and started again after a
- * backoff, and its siblings never notice. What a failure means is decided in failures.ts.
+ * backoff, and its siblings never notice. What a failure means is decided in worker-failures.ts.
  * Starting goes in order, stopping in reverse.
  */
 import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
 import { backoffMs, sleep } from '../base/time.ts'
-import { createCircuit } from './circuit.ts'
-import { FAILURES, type Failure, type Regime } from './failures.ts'
+import { createCircuit } from './worker-circuit.ts'
+import { FAILURES, type Failure, type Regime } from './worker-failures.ts'
 
 /** How a worker tells how it fares while it runs. */
 export interface Health {

@@ -1,14 +1,14 @@
 /**
  * The workers of a node, in the order they start: how often each sweep runs, and that one which
- * failed is tried again soon. What follows from failing is decided in failures.ts.
+ * failed is tried again soon. What follows from failing is decided in worker-failures.ts.
  */
 import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
 import { backoffMs, every, sleep } from '../base/time.ts'
 import { Refusal } from '../domain/errors.ts'
-import type { Sweep } from '../service/sweep.ts'
-import { REGIMES, type WorkerName } from './failures.ts'
+import type { Sweep } from '../service/sweeps/sweeps.ts'
 import type { Health, Worker } from './supervisor.ts'
+import { REGIMES, type WorkerName } from './worker-failures.ts'
 
 export interface WorkerParts {
   sweep: Sweep

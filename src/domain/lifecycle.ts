@@ -67,7 +67,7 @@ export type ReadyReason = (typeof READY_REASONS)[number]
 
 /**
  * What must hold of the row, beside its state, before a verb may move it. Each condition is
- * spelled in SQL once, in store/lease.ts.
+ * spelled in SQL once, in store/move/conditions.ts.
  */
 export type Condition =
   | 'claimable'

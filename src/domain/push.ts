@@ -24,6 +24,14 @@ export interface NewPushConfig {
   path?: string
 }
 
+/** A webhook ready to be kept: vetted, named, with its secret. */
+export interface KeptPushConfig extends NewPushConfig {
+  id: string
+  secret: string
+  /** Who made it. */
+  endpointId: string | null
+}
+
 /** A webhook as it may be shown. Credentials are written and never read. */
 export interface PushConfig {
   todoId: string

@@ -5,7 +5,7 @@
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import type { Caller } from '../domain/scope.ts'
+import type { Caller } from '../domain/endpoint.ts'
 import { WireRefusal } from '../protocol/errors.ts'
 import type { Authenticate } from '../service/contract.ts'
 

@@ -4,16 +4,16 @@
  * Decides nothing but HTTP.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Caller } from '../domain/endpoint.ts'
 import { Refusal } from '../domain/errors.ts'
-import type { Caller } from '../domain/scope.ts'
 import type { Call } from '../protocol/method.ts'
 import type { Answer } from '../rpc/answer.ts'
 import { type Auth, challengeFor } from './auth.ts'
-import { type Attention, attentionOf } from './hang-up.ts'
+import { type Attention, attentionOf } from './call-signal.ts'
 import { idempotencyKeyOf } from './idempotency-key.ts'
 import { requestIdOf } from './request-id.ts'
-import { watchRight } from './right.ts'
-import { type StreamOptions, type StreamOutcome, writeStream } from './sse.ts'
+import { watchRight } from './stream/reauthorize.ts'
+import { type StreamOptions, type StreamOutcome, writeStream } from './stream/sse.ts'
 
 /** What a call is made of, once its caller is known. */
 export type CallFacts = Pick<

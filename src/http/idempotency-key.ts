@@ -1,4 +1,4 @@
-/** The header that names a send, for every binding alike. Read, not judged: protocol/wishes.ts does. */
+/** The header that names a send, for every binding alike. Read, not judged: protocol/a2a/send-options.ts does. */
 import type { IncomingMessage } from 'node:http'
 
 /** Null when there was none; sent twice, Node has joined the two. */

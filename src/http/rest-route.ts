@@ -12,7 +12,7 @@ import { allowOf, type Rest, type Wanted } from '../rpc/rest.ts'
 import { type BodyOptions, hasBody, readText } from './body.ts'
 import { type CallFacts, type ExchangeParts, exchange, sendJson } from './exchange.ts'
 import { requestIdOf } from './request-id.ts'
-import { readQuery, targetOf } from './target.ts'
+import { readQuery, targetOf } from './request-target.ts'
 
 export interface RestRouteParts extends ExchangeParts {
   rest: Rest

@@ -1,5 +1,5 @@
 /**
- * The whole HTTP face as one express app, and the short way past it (straight.ts): middleware in
+ * The whole HTTP face as one express app, and the short way past it (fast-path.ts): middleware in
  * order, mounts, and what is said where nothing is mounted or something broke. Decides where things
  * are, not what they do.
  */
@@ -7,10 +7,10 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import express, { type ErrorRequestHandler, type Express, type Router } from 'express'
 import helmet from 'helmet'
 import type { Log } from '../base/log.ts'
-import { enterQueue } from '../protocol/access.ts'
+import { enterQueue } from '../protocol/a2a/access.ts'
+import type { CardForm } from '../protocol/a2a/card-forms.ts'
+import { type CardSigner, createCardSigner } from '../protocol/a2a/card-signature.ts'
 import { turnOf } from '../protocol/agent/methods.ts'
-import type { CardForm } from '../protocol/card-forms.ts'
-import { type CardSigner, createCardSigner } from '../protocol/card-signature.ts'
 import { a2aError, apiError, type Wording } from '../protocol/errors.ts'
 import type { Call, MethodTable, QueueCall, Services } from '../protocol/method.ts'
 import { checkVersion, createVersions, type Version, versionFor } from '../protocol/versions.ts'
@@ -18,17 +18,17 @@ import type { Answered } from '../rpc/answer.ts'
 import { createRest } from '../rpc/rest.ts'
 import { createRpc } from '../rpc/server.ts'
 import type { Authenticate, ReadQueue } from '../service/contract.ts'
-import { queueAsked, versionAsked } from './asked.ts'
 import { createAuth } from './auth.ts'
 import { cardRouter } from './cards.ts'
 import type { CallFacts, ExchangeParts } from './exchange.ts'
 import { negotiated } from './extensions.ts'
+import { straight } from './fast-path.ts'
 import { type OpsParts, opsRouter } from './ops.ts'
+import { queueAsked, versionAsked } from './request.ts'
 import { nameRequest, requestId, requestIdOf } from './request-id.ts'
 import { restRoute } from './rest-route.ts'
 import { type Route, rpcRoute } from './rpc-route.ts'
-import type { StreamOptions, StreamOutcome } from './sse.ts'
-import { straight } from './straight.ts'
+import type { StreamOptions, StreamOutcome } from './stream/sse.ts'
 
 type Surface = 'a2a' | 'agent' | 'operator'
 

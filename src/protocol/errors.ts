@@ -6,7 +6,7 @@
  */
 import { REFUSALS, Refusal, type RefusalKind, type Violation } from '../domain/errors.ts'
 import type { StoredMessage } from '../domain/todo.ts'
-import { fromStored } from './todo.ts'
+import { fromStored } from './json/todo.ts'
 
 /** Refused by the wire itself, before a service was asked. */
 export const WIRE_REFUSALS = {

@@ -5,8 +5,8 @@
  * calls the same ones.
  */
 import type { z } from 'zod'
+import type { Caller } from '../domain/endpoint.ts'
 import type { Dialect } from '../domain/push.ts'
-import type { Caller } from '../domain/scope.ts'
 import type {
   AgentService,
   AnswerLinks,

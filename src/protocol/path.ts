@@ -4,10 +4,10 @@
  * the protocol brings its own table (spec 11.3, 11.5).
  */
 import { invalid } from '../domain/errors.ts'
+import type { RestWording } from './a2a/rest-errors.ts'
 import { WireRefusal } from './errors.ts'
+import { snake } from './json/object.ts'
 import type { MethodTable, QueueCall } from './method.ts'
-import type { RestWording } from './rest-errors.ts'
-import { snake } from './spelling.ts'
 
 type Verb = 'GET' | 'POST' | 'DELETE'
 

@@ -4,10 +4,10 @@
  * served is refused before the method is looked at. A version that we serve is one row.
  */
 import type { Dialect } from '../domain/push.ts'
+import { restError } from './a2a/rest-errors.ts'
 import { a2aError, WireRefusal, type Wording } from './errors.ts'
 import type { MethodTable, QueueCall } from './method.ts'
 import { compilePaths, NOTHING_HERE, type RestBinding } from './path.ts'
-import { restError } from './rest-errors.ts'
 import { createV1Methods, type V1Options } from './v1/methods.ts'
 import { V1_PATHS } from './v1/paths.ts'
 import { createV01Methods } from './v01/methods.ts'
@@ -32,7 +32,7 @@ export interface Version {
   explain(method: string): string | undefined
 }
 
-/** The version of each row, the preferred one first. What cards declare is in served.ts. */
+/** The version of each row, the preferred one first. What cards declare is in interfaces.ts. */
 const SERVED_VERSIONS = ['1.0', '0.3'] as const satisfies Dialect[]
 
 /** All served versions, in that order. */

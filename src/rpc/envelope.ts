@@ -4,7 +4,7 @@
  * where it could not be echoed faithfully, not at all.
  */
 import { type RpcError, WireRefusal } from '../protocol/errors.ts'
-import { isObject } from '../protocol/members.ts'
+import { isObject } from '../protocol/json/object.ts'
 
 export type RpcId = string | number | null
 

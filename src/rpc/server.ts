@@ -8,6 +8,7 @@ import { WireRefusal, type Wording } from '../protocol/errors.ts'
 import type { Call, MethodTable, Row } from '../protocol/method.ts'
 import { readParams } from '../protocol/params.ts'
 import { type Answer, type Answered, framesOf } from './answer.ts'
+import { createLibrary, runUnary } from './dispatch.ts'
 import {
   errorBody,
   parseJson,
@@ -16,7 +17,6 @@ import {
   readEnvelope,
   resultBody,
 } from './envelope.ts'
-import { createLibrary, runUnary } from './library.ts'
 import { createReport, sparingAborts } from './report.ts'
 
 /** Which rows serve a request, and how they word their errors. */

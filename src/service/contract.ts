@@ -2,6 +2,8 @@
  * What can be asked of switchboard: the services' faces, which protocol and http are written
  * against. Domain types in, domain types out; a refusal is thrown (domain/errors.ts).
  */
+
+import type { Caller, Endpoint, EndpointVerb, Scope } from '../domain/endpoint.ts'
 import type { InterruptState, Phase, State } from '../domain/lifecycle.ts'
 import type { BusyPolicy, QueuePolicy, Timeouts } from '../domain/policy.ts'
 import type {
@@ -12,7 +14,6 @@ import type {
   PushConfig,
 } from '../domain/push.ts'
 import type { AgentExtension, Queue, QueueCard } from '../domain/queue.ts'
-import type { Caller, Endpoint, EndpointVerb, Scope } from '../domain/scope.ts'
 import type {
   Artifact,
   Attempt,

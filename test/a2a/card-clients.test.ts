@@ -11,7 +11,7 @@ import {
   DefaultAgentCardResolver as V03Resolver,
 } from 'a2a-sdk-0.3/client'
 import { expect, test } from 'vitest'
-import { SERVED_INTERFACES } from '../../src/protocol/served.ts'
+import { SERVED_INTERFACES } from '../../src/protocol/a2a/interfaces.ts'
 import { agentClient, post, textMessage } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
 import { saying, UNKNOWN_ID } from '../support/steps.ts'

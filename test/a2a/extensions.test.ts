@@ -1,6 +1,6 @@
 // Extensions over the wire: negotiated, told in the answer, required; and what ours promise.
 import { expect, test } from 'vitest'
-import { OWN_EXTENSIONS } from '../../src/protocol/extensions.ts'
+import { OWN_EXTENSIONS } from '../../src/protocol/a2a/extensions.ts'
 import { a2aClient, agentClient, post, rpc, textMessage } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
 import { operate, rowCounts, UNKNOWN_ID } from '../support/steps.ts'

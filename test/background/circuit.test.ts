@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createCircuit } from '../../src/background/circuit.ts'
+import { createCircuit } from '../../src/background/worker-circuit.ts'
 
 const at = (failures: number, windowMs: number) => {
   let now = 0

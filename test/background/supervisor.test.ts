@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { Regime } from '../../src/background/failures.ts'
 import { createSupervisor, type Worker } from '../../src/background/supervisor.ts'
+import type { Regime } from '../../src/background/worker-failures.ts'
 import { createLog } from '../../src/base/log.ts'
 import { createMetrics } from '../../src/base/metrics.ts'
 import { until } from '../support/until.ts'

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { newId } from '../../src/base/time-id.ts'
-import { isUuid } from '../../src/store/uuid.ts'
+import { isUuid, newId } from '../../src/base/uuid.ts'
 
 test('is a UUID of version 7, by its time and then by chance', () => {
   fc.assert(

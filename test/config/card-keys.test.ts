@@ -4,7 +4,7 @@ import path from 'node:path'
 import { calculateJwkThumbprint, FlattenedSign, flattenedVerify, importJWK } from 'jose'
 import { expect, onTestFinished, test } from 'vitest'
 import { readCardKeys } from '../../src/config/card-keys.ts'
-import { createCardSigner } from '../../src/protocol/card-signature.ts'
+import { createCardSigner } from '../../src/protocol/a2a/card-signature.ts'
 import { newJwk } from '../support/jwk.ts'
 
 const problemsOf = (document: unknown): string[] =>

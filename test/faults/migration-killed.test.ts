@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import knexFactory from 'knex'
 import { afterAll, expect, inject, test } from 'vitest'
-import { knexConfig, pendingMigrations } from '../../src/store/migrate.ts'
+import { knexConfig, pendingMigrations } from '../../src/store/postgres/migrate.ts'
 import { urlOf, withClient } from '../support/database.ts'
 import { until } from '../support/until.ts'
 

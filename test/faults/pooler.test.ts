@@ -1,7 +1,7 @@
 // Case F071: ordinary connections through a pooler that lends them for a transaction each.
 import { afterAll, describe, expect, test } from 'vitest'
-import { migrate, pendingMigrations } from '../../src/store/migrate.ts'
-import { reach } from '../../src/store/reach.ts'
+import { migrate, pendingMigrations } from '../../src/store/postgres/migrate.ts'
+import { reach } from '../../src/store/postgres/probe.ts'
 import { a2aClient, agentClient } from '../support/actors.ts'
 import { type AppOptions, startNode } from '../support/app.ts'
 import { cloneDatabase, emptyDatabase } from '../support/database.ts'

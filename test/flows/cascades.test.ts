@@ -1,9 +1,9 @@
 /** What ends with a parent that is canceled: all that lives below it, set-wise. */
 import { expect, test } from 'vitest'
 import { createMetrics } from '../../src/base/metrics.ts'
-import { EVERYTHING } from '../../src/domain/scope.ts'
-import { cancelTodo } from '../../src/service/cancel.ts'
-import { type Database, openDatabase } from '../../src/store/database.ts'
+import { EVERYTHING } from '../../src/domain/endpoint.ts'
+import { cancelTodo } from '../../src/service/tasks/cancel.ts'
+import { type Database, openDatabase } from '../../src/store/postgres/database.ts'
 import { agentClient, openStream } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
 import { withClient } from '../support/database.ts'

@@ -9,7 +9,7 @@ interface Card {
 type IdleOf = (card: Card, nowMs: number) => { ms: number; unsure: boolean }
 
 // Plain JavaScript for a browser; this much of it needs no page.
-const path = new URL('../../src/http/board/words.js', import.meta.url).href
+const path = new URL('../../src/http/board/assets/scripts/words.js', import.meta.url).href
 const { idleOf } = (await import(path)) as { idleOf: IdleOf }
 
 const MOVED = Date.parse('2026-01-02T03:04:05.006Z')

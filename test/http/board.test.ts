@@ -5,7 +5,7 @@ import { a2aClient, agentClient, openStream } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode, testConfig } from '../support/app.ts'
 import { ask, operate, saying } from '../support/steps.ts'
 
-const FOLDER = new URL('../../src/http/board/', import.meta.url)
+const FOLDER = new URL('../../src/http/board/assets/', import.meta.url)
 
 const app = await startApp()
 const a = await app.line('a', { contexts: 'parallel' })
@@ -110,7 +110,8 @@ test('of the libraries only what the page needs is served, and nothing above the
 })
 
 test('nothing of the page ever reads text as markup or as code', () => {
-  for (const name of readdirSync(FOLDER)) {
+  for (const name of readdirSync(FOLDER, { recursive: true, encoding: 'utf8' })) {
+    if (!name.includes('.')) continue
     const text = readFileSync(new URL(name, FOLDER), 'utf8')
     expect(text, name).not.toMatch(
       /innerHTML|outerHTML|unsafeHTML|unsafeSVG|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|\beval\b|Function\(|setHTML|srcdoc|https?:\/\//,

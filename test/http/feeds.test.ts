@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createAuth } from '../../src/http/auth.ts'
-import { createFeeds } from '../../src/http/feeds.ts'
+import { createFeeds } from '../../src/http/stream/feeds.ts'
 import {
   anEndpoint,
   anEvent,

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { connect } from 'node:net'
 import { describe, expect, test, vi } from 'vitest'
-import { attentionOf } from '../../src/http/hang-up.ts'
+import { attentionOf } from '../../src/http/call-signal.ts'
 import {
   encodeFrame,
   type Frame,
@@ -9,7 +9,7 @@ import {
   type StreamOptions,
   type StreamOutcome,
   writeStream,
-} from '../../src/http/sse.ts'
+} from '../../src/http/stream/sse.ts'
 import { TooSlow } from '../../src/service/contract.ts'
 import { listen, rawRequest } from './listen.ts'
 

@@ -1,8 +1,8 @@
 /** The answer inbox: every answer has one defined result, and a receipt that says which. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
-import { openDatabase } from '../../src/store/database.ts'
-import { tryTransition } from '../../src/store/transition.ts'
+import { tryTransition } from '../../src/store/move/move.ts'
+import { openDatabase } from '../../src/store/postgres/database.ts'
 import { type Answer, a2aClient, agentClient, rpc, textMessage } from '../support/actors.ts'
 import { ask, attemptsOf, operate, refusalOf, saying } from '../support/steps.ts'
 import {

@@ -8,8 +8,8 @@
  */
 import { randomUUID } from 'node:crypto'
 import { afterAll, expect, test } from 'vitest'
+import type { Caller } from '../../src/domain/endpoint.ts'
 import { OUTCOMES, STATE_NAMES } from '../../src/domain/lifecycle.ts'
-import type { Caller } from '../../src/domain/scope.ts'
 import type { Held } from '../../src/service/contract.ts'
 import type { Answer } from '../support/actors.ts'
 import { startNode } from '../support/app.ts'

@@ -1,9 +1,9 @@
 /** What the tests of interrupts share: a node whose sweep runs only when told to, and aged rows. */
 import { randomUUID } from 'node:crypto'
 import { createLog, type Log, type LogLevel } from '../../src/base/log.ts'
+import type { Caller } from '../../src/domain/endpoint.ts'
 import { Refusal, type RefusalKind } from '../../src/domain/errors.ts'
 import type { InterruptState } from '../../src/domain/lifecycle.ts'
-import type { Caller } from '../../src/domain/scope.ts'
 import type { Message, Receipt, TodoView } from '../../src/domain/todo.ts'
 import type { Held } from '../../src/service/contract.ts'
 import type { Answer } from '../support/actors.ts'

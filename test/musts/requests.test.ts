@@ -2,7 +2,7 @@
 // queries (75), and the envelope as clients of 0.3 send it (95).
 import { request } from 'node:http'
 import { expect, test } from 'vitest'
-import { OWN_EXTENSIONS } from '../../src/protocol/extensions.ts'
+import { OWN_EXTENSIONS } from '../../src/protocol/a2a/extensions.ts'
 import { type Answer, a2aClient, post, textMessage } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
 import { restClient } from '../support/rest.ts'

@@ -2,9 +2,9 @@
 import { readFileSync } from 'node:fs'
 import { Ajv } from 'ajv'
 import { describe, expect, test } from 'vitest'
-import { type AgentCard, agentCard } from '../../src/protocol/card.ts'
-import { FORMS, hybridCard, toV03Card } from '../../src/protocol/card-forms.ts'
-import { SERVED_INTERFACES } from '../../src/protocol/served.ts'
+import { type AgentCard, agentCard } from '../../src/protocol/a2a/card.ts'
+import { FORMS, hybridCard, toV03Card } from '../../src/protocol/a2a/card-forms.ts'
+import { SERVED_INTERFACES } from '../../src/protocol/a2a/interfaces.ts'
 import { queue } from './v1/build.ts'
 
 const FIXTURE = new URL('../fixtures/a2a-0.3-agent-card.json', import.meta.url)

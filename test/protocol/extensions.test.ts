@@ -6,7 +6,7 @@ import {
   negotiate,
   OWN_EXTENSIONS,
   requireExtensions,
-} from '../../src/protocol/extensions.ts'
+} from '../../src/protocol/a2a/extensions.ts'
 import type { QueueCall } from '../../src/protocol/method.ts'
 import { queue } from './v1/build.ts'
 

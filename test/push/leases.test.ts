@@ -1,8 +1,8 @@
 // Cases F083, F091: couriers of several nodes, of dead and of frozen ones; and what a drain leaves.
 import { randomUUID } from 'node:crypto'
 import { afterAll, expect, test } from 'vitest'
-import { openDatabase } from '../../src/store/database.ts'
-import { leaseDeliveries, settleDelivery } from '../../src/store/deliveries.ts'
+import { openDatabase } from '../../src/store/postgres/database.ts'
+import { leaseDeliveries, settleDelivery } from '../../src/store/push/deliveries.ts'
 import { a2aClient, agentClient } from '../support/actors.ts'
 import { startNode } from '../support/app.ts'
 import { startReceiver, stateOf } from '../support/receiver.ts'

@@ -194,8 +194,8 @@ test('metrics count tries by what came of them, and what is pending or dead', as
 })
 
 test('what was settled long ago is forgotten, dead ones last', async () => {
-  const { purgeDeliveries } = await import('../../src/store/delivery-log.ts')
-  const { openDatabase } = await import('../../src/store/database.ts')
+  const { purgeDeliveries } = await import('../../src/store/push/delivery-log.ts')
+  const { openDatabase } = await import('../../src/store/postgres/database.ts')
   const database = openDatabase({ connectionString: app.databaseUrl, poolSize: 1 })
   try {
     await app.sql(`insert into deliveries (todo_id, config_id, seq, queue, state, settled_at)

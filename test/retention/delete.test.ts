@@ -1,7 +1,7 @@
 // Case F070, below the services: what goes, what stays, and how much at once.
 import { afterEach, expect, test } from 'vitest'
-import { openDatabase } from '../../src/store/database.ts'
-import { BATCH, clearRemains, forgetTodos, type Place } from '../../src/store/retention.ts'
+import { BATCH, clearRemains, forgetTodos, type Place } from '../../src/store/move/retention.ts'
+import { openDatabase } from '../../src/store/postgres/database.ts'
 import { withClient } from '../support/database.ts'
 import { openStore } from '../support/store.ts'
 import { keepFor, makeAged, rowsOf, TABLES } from './aged.ts'

@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { Refusal } from '../../src/domain/errors.ts'
+import { restError } from '../../src/protocol/a2a/rest-errors.ts'
 import { WireRefusal } from '../../src/protocol/errors.ts'
 import {
   type MethodTable,
@@ -11,7 +12,6 @@ import {
   unary,
 } from '../../src/protocol/method.ts'
 import { compilePaths, type PathRow, type RestBinding } from '../../src/protocol/path.ts'
-import { restError } from '../../src/protocol/rest-errors.ts'
 import type { Answer, Answered } from '../../src/rpc/answer.ts'
 import { allowOf, createRest, type RestCall } from '../../src/rpc/rest.ts'
 

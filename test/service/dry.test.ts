@@ -1,8 +1,8 @@
 import { afterAll, expect, test } from 'vitest'
 import { createLog } from '../../src/base/log.ts'
-import { createDry } from '../../src/service/dry.ts'
-import { createWake } from '../../src/store/wake.ts'
-import { silentBus } from '../../src/store/wake-bus.ts'
+import { createDry } from '../../src/service/claims/cooldown.ts'
+import { silentBus } from '../../src/store/wake/bus.ts'
+import { createWake } from '../../src/store/wake/wake.ts'
 import { until } from '../support/until.ts'
 
 const wake = createWake({ bus: silentBus, log: createLog('silent') })

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { FeedEvent } from '../../src/domain/todo.ts'
-import { readerOf } from '../../src/service/feed-reader.ts'
-import { createTail } from '../../src/service/tail.ts'
+import { readerOf } from '../../src/service/watch/subscription.ts'
+import { createTail } from '../../src/service/watch/tail.ts'
 import { anEvent } from '../http/live-feed.ts'
 
 const createFeed = () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { Refusal } from '../../src/domain/errors.ts'
-import { createGather } from '../../src/service/gather.ts'
+import { createGather } from '../../src/service/batcher.ts'
 
 /** Statements that end when they are told to. */
 const statements = () => {

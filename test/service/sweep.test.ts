@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { createMetrics } from '../../src/base/metrics.ts'
-import { createSweep, type SweepParts } from '../../src/service/sweep.ts'
+import { createSweep, type SweepParts } from '../../src/service/sweeps/sweeps.ts'
 
 /** A sweep of parts that are nothing but what they answer. */
 const sweepOf = (fails: string) => {

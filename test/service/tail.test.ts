@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createTail, type TailOptions } from '../../src/service/tail.ts'
+import { createTail, type TailOptions } from '../../src/service/watch/tail.ts'
 import { until } from '../support/until.ts'
 
 /** A log in memory: its reads are counted, and may fail for a while. */

@@ -4,11 +4,11 @@
  * meets on the moment: RANDOM_SEED repeats the former.
  */
 import { afterAll, expect, test } from 'vitest'
-import { countTodos } from '../../src/store/counts.ts'
-import { openDatabase } from '../../src/store/database.ts'
-import { placeEvents } from '../../src/store/events.ts'
-import { forgetTodos } from '../../src/store/retention.ts'
-import { tryTransition } from '../../src/store/transition.ts'
+import { tryTransition } from '../../src/store/move/move.ts'
+import { forgetTodos } from '../../src/store/move/retention.ts'
+import { openDatabase } from '../../src/store/postgres/database.ts'
+import { countTodos } from '../../src/store/todos/counts.ts'
+import { placeEvents } from '../../src/store/todos/events.ts'
 import { keepFor } from '../retention/aged.ts'
 import { openStore } from '../support/store.ts'
 import { CLIENTS, createLife, QUEUES, USUAL } from './life.ts'

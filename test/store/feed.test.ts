@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { openDatabase } from '../../src/store/database.ts'
-import { placeEvents, readFeed } from '../../src/store/events.ts'
-import { tryTransition } from '../../src/store/transition.ts'
+import { tryTransition } from '../../src/store/move/move.ts'
+import { openDatabase } from '../../src/store/postgres/database.ts'
+import { placeEvents, readFeed } from '../../src/store/todos/events.ts'
 import { openStore } from '../support/store.ts'
 
 const store = await openStore(20)

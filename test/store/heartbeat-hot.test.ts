@@ -1,6 +1,6 @@
 // What a heartbeat costs, and that what it spares hides no lease that has lapsed.
 import { expect, test } from 'vitest'
-import { transitionDue, tryTransition } from '../../src/store/transition.ts'
+import { transitionDue, tryTransition } from '../../src/store/move/move.ts'
 import { openStore } from '../support/store.ts'
 
 const { database, add } = await openStore(2)

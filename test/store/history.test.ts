@@ -1,13 +1,13 @@
 /** What a list reads of the todos, beside a history that is long: what is on its page, about. */
 import { randomUUID } from 'node:crypto'
 import { beforeAll, expect, test } from 'vitest'
+import { EVERYTHING, type Scope } from '../../src/domain/endpoint.ts'
 import { STATE_NAMES } from '../../src/domain/lifecycle.ts'
-import { EVERYTHING, type Scope } from '../../src/domain/scope.ts'
 import type { TodoFilter } from '../../src/domain/todo.ts'
-import { countTodos } from '../../src/store/counts.ts'
-import type { Session } from '../../src/store/database.ts'
-import { placeEvents } from '../../src/store/events.ts'
-import { listTodos } from '../../src/store/lists.ts'
+import type { Session } from '../../src/store/postgres/database.ts'
+import { countTodos } from '../../src/store/todos/counts.ts'
+import { placeEvents } from '../../src/store/todos/events.ts'
+import { listTodos } from '../../src/store/todos/list.ts'
 import { openStore } from '../support/store.ts'
 
 const { database, add } = await openStore(2)

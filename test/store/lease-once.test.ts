@@ -6,13 +6,13 @@
  */
 import { expect, test, vi } from 'vitest'
 import { INTERRUPT_STATES, STATE_NAMES } from '../../src/domain/lifecycle.ts'
-import type { DatabaseOptions } from '../../src/store/database.ts'
+import type { DatabaseOptions } from '../../src/store/postgres/database.ts'
 import { openStore } from '../support/store.ts'
 
 const sent = vi.hoisted(() => [] as string[])
 
-vi.mock('../../src/store/database.ts', async (original) => {
-  const real = await original<typeof import('../../src/store/database.ts')>()
+vi.mock('../../src/store/postgres/database.ts', async (original) => {
+  const real = await original<typeof import('../../src/store/postgres/database.ts')>()
   return {
     ...real,
     statement: (label: string, text: string) => {
@@ -33,7 +33,7 @@ vi.mock('../../src/store/database.ts', async (original) => {
 
 // Compiles all there is.
 await import('../../src/app.ts')
-const { listTodos } = await import('../../src/store/lists.ts')
+const { listTodos } = await import('../../src/store/todos/list.ts')
 
 const { database, add } = await openStore(2)
 

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import knexFactory from 'knex'
 import { afterAll, expect, inject, test } from 'vitest'
-import { knexConfig, migrate } from '../../src/store/migrate.ts'
+import { knexConfig, migrate } from '../../src/store/postgres/migrate.ts'
 import { urlOf, withClient } from '../support/database.ts'
 
 const { url, run } = inject('postgres')

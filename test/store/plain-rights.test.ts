@@ -1,8 +1,8 @@
 // Case F069: a role that owns one schema with an awkward name, and nothing else.
 import { randomUUID } from 'node:crypto'
 import { afterAll, expect, inject, test } from 'vitest'
-import { openDatabase } from '../../src/store/database.ts'
-import { pendingMigrations } from '../../src/store/migrate.ts'
+import { openDatabase } from '../../src/store/postgres/database.ts'
+import { pendingMigrations } from '../../src/store/postgres/migrate.ts'
 import { runCli } from '../cli/run.ts'
 import { a2aClient, agentClient } from '../support/actors.ts'
 import { ADMIN_TOKEN, startNode } from '../support/app.ts'

@@ -4,25 +4,20 @@
  */
 import { beforeAll, expect, test } from 'vitest'
 import type { TodoFilter } from '../../src/domain/todo.ts'
-import { readClaimed } from '../../src/store/claim.ts'
-import type { Session, Statement, Values } from '../../src/store/database.ts'
-import { leaseDeliveries } from '../../src/store/deliveries.ts'
-import { listDeliveries, purgeDeliveries } from '../../src/store/delivery-log.ts'
-import { readDeadHolders } from '../../src/store/endpoints.ts'
-import { readEvents, readFeed } from '../../src/store/events.ts'
-import { countLiveChildren, readCutShort } from '../../src/store/families.ts'
-import { expireKeys, readKey } from '../../src/store/idempotency.ts'
-import { listTodos } from '../../src/store/lists.ts'
-import { clearRemains, forgetTodos } from '../../src/store/retention.ts'
-import { readClaimers, readQueueRoom } from '../../src/store/room.ts'
-import { addTodo, addTodoOnce, type NewTodo } from '../../src/store/todos.ts'
-import {
-  readDue,
-  transitionDue,
-  transitionLine,
-  tryTransition,
-} from '../../src/store/transition.ts'
-import { readView } from '../../src/store/views.ts'
+import { readDeadHolders } from '../../src/store/admin/endpoints.ts'
+import { addTodo, addTodoOnce, type NewTodo } from '../../src/store/move/add.ts'
+import { countLiveChildren, readCutShort } from '../../src/store/move/children.ts'
+import { readClaimed } from '../../src/store/move/claim.ts'
+import { readClaimers, readQueueRoom } from '../../src/store/move/concurrency.ts'
+import { readDue, transitionDue, transitionLine, tryTransition } from '../../src/store/move/move.ts'
+import { clearRemains, forgetTodos } from '../../src/store/move/retention.ts'
+import type { Session, Statement, Values } from '../../src/store/postgres/database.ts'
+import { leaseDeliveries } from '../../src/store/push/deliveries.ts'
+import { listDeliveries, purgeDeliveries } from '../../src/store/push/delivery-log.ts'
+import { readEvents, readFeed } from '../../src/store/todos/events.ts'
+import { expireKeys, readKey } from '../../src/store/todos/idempotency.ts'
+import { listTodos } from '../../src/store/todos/list.ts'
+import { readView } from '../../src/store/todos/view.ts'
 import { withClient } from '../support/database.ts'
 import { openStore } from '../support/store.ts'
 

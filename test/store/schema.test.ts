@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { DISPOSITIONS, OUTCOMES, STATE_NAMES } from '../../src/domain/lifecycle.ts'
-import { migrate, pendingMigrations, SchemaTooNew } from '../../src/store/migrate.ts'
+import { migrate, pendingMigrations, SchemaTooNew } from '../../src/store/postgres/migrate.ts'
 import { cloneDatabase, withClient } from '../support/database.ts'
 import { openStore } from '../support/store.ts'
 

@@ -1,10 +1,10 @@
 /** Totals of lists, beside what a look at every row says in the same snapshot. */
 import { expect } from 'vitest'
+import { EVERYTHING, type Scope } from '../../src/domain/endpoint.ts'
 import { STATE_NAMES, type State } from '../../src/domain/lifecycle.ts'
-import { EVERYTHING, type Scope } from '../../src/domain/scope.ts'
 import type { TodoFilter } from '../../src/domain/todo.ts'
-import type { Database } from '../../src/store/database.ts'
-import { listTodos } from '../../src/store/lists.ts'
+import type { Database } from '../../src/store/postgres/database.ts'
+import { listTodos } from '../../src/store/todos/list.ts'
 
 interface Row {
   queue: string

@@ -6,7 +6,7 @@ import { afterAll } from 'vitest'
 import { createSwitchboard, type Switchboard, type SwitchboardOptions } from '../../src/app.ts'
 import { createLog } from '../../src/base/log.ts'
 import type { Config } from '../../src/config.ts'
-import type { Caller, Endpoint, EndpointVerb } from '../../src/domain/scope.ts'
+import type { Caller, Endpoint, EndpointVerb } from '../../src/domain/endpoint.ts'
 import { cloneDatabase, withClient } from './database.ts'
 
 export const ADMIN_TOKEN = 'admin-token-of-the-tests'

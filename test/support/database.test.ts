@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from 'vitest'
-import { pendingMigrations } from '../../src/store/migrate.ts'
+import { pendingMigrations } from '../../src/store/postgres/migrate.ts'
 import { cloneDatabase, withClient } from './database.ts'
 
 const clones = await Promise.all([cloneDatabase(), cloneDatabase(), cloneDatabase()])

@@ -5,7 +5,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { afterAll } from 'vitest'
 import { type EmbeddedPostgres, startEmbedded } from '../../src/embedded.ts'
-import { migrate } from '../../src/store/migrate.ts'
+import { migrate } from '../../src/store/postgres/migrate.ts'
 
 export interface OwnPostgres {
   /** The same after each start. */

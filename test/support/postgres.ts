@@ -9,7 +9,7 @@ import path from 'node:path'
 import type { TestProject } from 'vitest/node'
 import { tryLock } from '../../src/embedded/lock.ts'
 import { startEmbedded } from '../../src/embedded.ts'
-import { migrate } from '../../src/store/migrate.ts'
+import { migrate } from '../../src/store/postgres/migrate.ts'
 import { urlOf, withClient } from './database.ts'
 
 /** Nothing that a test writes has to survive the machine. */

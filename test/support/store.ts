@@ -2,9 +2,9 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll } from 'vitest'
 import { DEFAULT_POLICY } from '../../src/domain/policy.ts'
-import { type Database, openDatabase } from '../../src/store/database.ts'
-import { putQueue } from '../../src/store/queues.ts'
-import { addTodo } from '../../src/store/todos.ts'
+import { putQueue } from '../../src/store/admin/queues.ts'
+import { addTodo } from '../../src/store/move/add.ts'
+import { type Database, openDatabase } from '../../src/store/postgres/database.ts'
 import { cloneDatabase } from './database.ts'
 
 export interface Store {

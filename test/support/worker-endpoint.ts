@@ -1,7 +1,7 @@
 /** An endpoint that may claim, put into the database directly. */
 
-import type { Session } from '../../src/store/database.ts'
-import { addEndpoint, newToken } from '../../src/store/endpoints.ts'
+import { addEndpoint, newToken } from '../../src/store/admin/endpoints.ts'
+import type { Session } from '../../src/store/postgres/database.ts'
 
 export const addWorker = async (session: Session, queues: string[]): Promise<string> =>
   (

@@ -2,10 +2,10 @@
  * The agent API (`POST /agent`), one row for each method (api.md). Only an endpoint that may work
  * has a say here; which queues and which todos are its own is the service's to decide.
  */
-import { endpointWith } from '../../domain/scope.ts'
-import { todoQuery, toFilter } from '../field.ts'
+import { endpointWith } from '../../domain/endpoint.ts'
+import { todoQuery, toFilter } from '../json/fields.ts'
+import { fromStored, fromTimeOrNull } from '../json/todo.ts'
 import { type Call, type MethodTable, unary } from '../method.ts'
-import { fromStored, fromTimeOrNull } from '../todo.ts'
 import * as schema from './schema.ts'
 import {
   fromClaimed,

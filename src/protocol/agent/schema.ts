@@ -4,9 +4,9 @@
 import { z } from 'zod'
 import { INTERRUPT_STATES, type InterruptState } from '../../domain/lifecycle.ts'
 import { LEASE } from '../../domain/policy.ts'
-import { childIds, children, until } from '../child.ts'
-import { artifact, messageFrom, seconds, seq } from '../field.ts'
-import { jsonObject, name, text } from '../part.ts'
+import { childIds, children, until } from '../json/child.ts'
+import { artifact, messageFrom, seconds, seq } from '../json/fields.ts'
+import { jsonObject, name, text } from '../json/parts.ts'
 
 const MAX_WAIT_MS = 60_000
 const message = messageFrom('ROLE_AGENT')

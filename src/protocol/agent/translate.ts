@@ -4,7 +4,7 @@
  */
 import type { Attempt, Todo, TodoPage, TodoView } from '../../domain/todo.ts'
 import type { ClaimedTodo } from '../../service/contract.ts'
-import { withoutSecrets } from '../secrets.ts'
+import { withoutSecrets } from '../json/secrets.ts'
 import {
   fromAttempt,
   fromDeadlines,
@@ -14,7 +14,7 @@ import {
   fromTime,
   fromTimeOrNull,
   fromView,
-} from '../todo.ts'
+} from '../json/todo.ts'
 
 export const fromClaimed = ({ view, unread, priorAttempts, children }: ClaimedTodo) => ({
   id: view.todo.id,

@@ -4,8 +4,8 @@
  * beyond these are kept as they came: a card may say more than this server reads.
  */
 import { z } from 'zod'
-import { isDeclarable } from '../extensions.ts'
-import { jsonObject, name, text } from '../part.ts'
+import { isDeclarable } from '../a2a/extensions.ts'
+import { jsonObject, name, text } from '../json/parts.ts'
 
 const MAX_ITEMS = 100
 

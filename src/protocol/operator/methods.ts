@@ -3,11 +3,12 @@
  * admin token everything; an endpoint that may watch reads todos, one that may answer answers
  * them. Which of them it sees, the service decides.
  */
+
+import { watchScope } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
-import { watchScope } from '../../domain/scope.ts'
+import { readIdempotencyKey } from '../a2a/send-options.ts'
+import { fromTime } from '../json/todo.ts'
 import { type Call, type MethodTable, unary } from '../method.ts'
-import { fromTime } from '../todo.ts'
-import { readIdempotencyKey } from '../wishes.ts'
 import * as schema from './schema.ts'
 import {
   fromAnswerLink,

@@ -3,13 +3,20 @@
  * A policy and a card may be given in part; the service merges them with what is there.
  */
 import { z } from 'zod'
+import { ENDPOINT_VERBS } from '../../domain/endpoint.ts'
 import { LEASE } from '../../domain/policy.ts'
 import { DELIVERY_STATES } from '../../domain/push.ts'
-import { ENDPOINT_VERBS } from '../../domain/scope.ts'
-import { childIds, children, until } from '../child.ts'
-import { interruptTtl, messageFrom, queueName, seconds, seq, todoQueryMembers } from '../field.ts'
-import { name, text } from '../part.ts'
-import { timeouts } from '../wishes.ts'
+import { timeouts } from '../a2a/send-options.ts'
+import { childIds, children, until } from '../json/child.ts'
+import {
+  interruptTtl,
+  messageFrom,
+  queueName,
+  seconds,
+  seq,
+  todoQueryMembers,
+} from '../json/fields.ts'
+import { name, text } from '../json/parts.ts'
 import { card } from './card.ts'
 
 const message = messageFrom('ROLE_USER')

@@ -3,8 +3,8 @@
  * the answer to a vending or a rotation holds one, once.
  */
 import type { z } from 'zod'
+import type { Endpoint } from '../../domain/endpoint.ts'
 import { type Delivery, maskUrl } from '../../domain/push.ts'
-import type { Endpoint } from '../../domain/scope.ts'
 import type { TodoFilter, TodoPage, TodoView } from '../../domain/todo.ts'
 import type { Why } from '../../domain/why.ts'
 import type {
@@ -15,10 +15,17 @@ import type {
   Queue,
   Shown,
 } from '../../service/contract.ts'
-import { toFilter } from '../field.ts'
-import { formOf } from '../form.ts'
-import { withoutSecrets } from '../secrets.ts'
-import { fromAttempt, fromEvent, fromStored, fromTime, fromTimeOrNull, fromView } from '../todo.ts'
+import { formOf } from '../json/answer-form.ts'
+import { toFilter } from '../json/fields.ts'
+import { withoutSecrets } from '../json/secrets.ts'
+import {
+  fromAttempt,
+  fromEvent,
+  fromStored,
+  fromTime,
+  fromTimeOrNull,
+  fromView,
+} from '../json/todo.ts'
 import type { putQueue, todoList } from './schema.ts'
 
 type Put = Parameters<OperatorService['putQueue']>[0]

@@ -4,7 +4,7 @@
  * may do are the row's.
  */
 import { Refusal } from '../../domain/errors.ts'
-import { toV03Card } from '../card-forms.ts'
+import { toV03Card } from '../a2a/card-forms.ts'
 import { type MethodTable, type QueueCall, type StreamItem, stream, unary } from '../method.ts'
 import { acceptStream } from '../v1/accept.ts'
 import type { V1Methods } from '../v1/methods.ts'

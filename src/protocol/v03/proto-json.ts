@@ -4,8 +4,9 @@
  * from the objects of its JSON Schema. The proto has no place for a part's metadata, a file's name
  * and referenced tasks, and strict readers refuse what it does not know: these are left out.
  */
+
+import { defined } from '../../base/defined.ts'
 import type { JsonObject } from '../../domain/todo.ts'
-import { set } from '../members.ts'
 import type {
   Event03,
   fromMessage,
@@ -36,7 +37,7 @@ const protoPart = (part: Part03) => {
       return { text: part.text }
     case 'file': {
       const { bytes, uri, mimeType } = part.file
-      return { file: set({ fileWithBytes: bytes, fileWithUri: uri, mimeType }) }
+      return { file: defined({ fileWithBytes: bytes, fileWithUri: uri, mimeType }) }
     }
     case 'data':
       return { data: { data: part.data } }

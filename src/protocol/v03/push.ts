@@ -4,8 +4,8 @@
  */
 import { Refusal } from '../../domain/errors.ts'
 import type { TodoView } from '../../domain/todo.ts'
+import { withoutSecrets } from '../json/secrets.ts'
 import type { QueueCall } from '../method.ts'
-import { withoutSecrets } from '../secrets.ts'
 import type { V1Methods } from '../v1/methods.ts'
 import { fromTodo } from '../v1/translate.ts'
 import type { PushConfig } from '../v1/wire.ts'

@@ -2,8 +2,9 @@
  * Errors of HTTP+JSON in A2A 0.3: the specification leaves their body open, and its clients read
  * the error object of JSON-RPC, bare, under the HTTP status that the error has in 1.0.
  */
+
+import type { RestWording } from '../a2a/rest-errors.ts'
 import { A2A_ERRORS } from '../errors.ts'
-import type { RestWording } from '../rest-errors.ts'
 import { v03Error } from './errors.ts'
 
 export const v03RestError: RestWording = (problem) => {

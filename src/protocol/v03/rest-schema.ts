@@ -4,8 +4,7 @@
  * the former and read by the same schemas; a fault is named by the field of the former.
  */
 import { z } from 'zod'
-import { isObject } from '../members.ts'
-import { snake } from '../spelling.ts'
+import { isObject, snake } from '../json/object.ts'
 import { REQUESTS } from '../v1/schema.ts'
 import { PROTO_STATES } from './proto-json.ts'
 import { PARAMS } from './schema.ts'

@@ -3,8 +3,10 @@
  * 1.0 out; objects of 1.0 in, objects of 0.3 out. Ids, texts and times are left as they are. What
  * 0.3 has no place for goes into the metadata of its part, and comes back from there.
  */
+
+import { defined } from '../../base/defined.ts'
 import type { Artifact, JsonObject, Message, Part } from '../../domain/todo.ts'
-import { isObject, set } from '../members.ts'
+import { isObject } from '../json/object.ts'
 import type { SendMessageRequest, TaskState } from '../v1/schema.ts'
 import type {
   PushConfig,
@@ -67,12 +69,12 @@ export const toPart = (part: Part03): Part => {
   const { text, file, data } = part
   if (file) {
     const { bytes: raw, uri: url, name: filename, mimeType: mediaType } = file
-    return set<Part>({ raw, url, filename, mediaType, metadata: part.metadata })
+    return defined<Part>({ raw, url, filename, mediaType, metadata: part.metadata })
   }
-  if (!part.metadata) return text === undefined ? set<Part>({ data }) : { text }
+  if (!part.metadata) return text === undefined ? defined<Part>({ data }) : { text }
   const { isWrapped, ...rest } = unpack(part)
-  if (text !== undefined) return set<Part>({ text, ...rest })
-  return set<Part>({ data: isWrapped ? data?.value : data, ...rest })
+  if (text !== undefined) return defined<Part>({ text, ...rest })
+  return defined<Part>({ data: isWrapped ? data?.value : data, ...rest })
 }
 
 /** Of a config without an id, so that setting it again, or with another send, replaces it. */
@@ -81,7 +83,7 @@ export const DEFAULT_CONFIG_ID = 'default'
 export const toPushConfig = (config: PushNotificationConfig): PushConfig => {
   const { id = DEFAULT_CONFIG_ID, url, token, authentication } = config
   const { schemes: [scheme] = [], credentials } = authentication ?? {}
-  return set<PushConfig>({
+  return defined<PushConfig>({
     id,
     url,
     token,
@@ -112,8 +114,8 @@ export const toSendRequest = (params: MessageSendParams): SendMessageRequest => 
 const fromPart = (part: Part) => {
   const { text, raw, url, data, filename, mediaType, metadata } = part
   if (raw !== undefined || url !== undefined) {
-    const file = set({ name: filename, mimeType: mediaType, bytes: raw, uri: url })
-    return set({ kind: 'file' as const, file, metadata })
+    const file = defined({ name: filename, mimeType: mediaType, bytes: raw, uri: url })
+    return defined({ kind: 'file' as const, file, metadata })
   }
   const isWrapped = text === undefined && !isObject(data)
   const packs = mediaType || filename || isWrapped
@@ -127,9 +129,9 @@ const fromPart = (part: Part) => {
         }
       : metadata,
   }
-  if (text !== undefined) return set({ kind: 'text' as const, text, ...rest })
+  if (text !== undefined) return defined({ kind: 'text' as const, text, ...rest })
   const shown: JsonObject = isObject(data) ? data : { value: data ?? null }
-  return set({ kind: 'data' as const, data: shown, ...rest })
+  return defined({ kind: 'data' as const, data: shown, ...rest })
 }
 
 export const fromMessage = ({ role, parts, ...rest }: Message) => ({
@@ -186,12 +188,12 @@ export type Event03 = ReturnType<typeof fromStreamed>
 /** Nested again; `schemes` has the one that is used. */
 export const fromPushConfig = ({ id, url, token, authentication }: PushConfig, taskId: string) => ({
   taskId,
-  pushNotificationConfig: set({
+  pushNotificationConfig: defined({
     id,
     url,
     token,
     authentication:
       authentication &&
-      set({ schemes: [authentication.scheme], credentials: authentication.credentials }),
+      defined({ schemes: [authentication.scheme], credentials: authentication.credentials }),
   }),
 })

@@ -5,8 +5,8 @@
 import { invalid, Refusal } from '../../domain/errors.ts'
 import type { Part } from '../../domain/todo.ts'
 import type { Queue } from '../../service/contract.ts'
-import { inputModesOf } from '../card.ts'
-import { offersPush, offersStreaming } from '../served.ts'
+import { inputModesOf } from '../a2a/card.ts'
+import { offersPush, offersStreaming } from '../a2a/interfaces.ts'
 import { INLINE_PUSH } from './push.ts'
 import type { SendMessageRequest } from './schema.ts'
 

@@ -3,14 +3,16 @@
  * and translates back; how long a send waits and what a stream shows is decided here, what a
  * state allows is not.
  */
+
+import { within } from '../../base/with-deadline.ts'
 import { invalid, Refusal } from '../../domain/errors.ts'
 import type { TodoView } from '../../domain/todo.ts'
 import type { Sent } from '../../service/contract.ts'
-import { answering, own, sending, sendingOwn } from '../access.ts'
-import { type AgentCard, agentCard, extendedCard } from '../card.ts'
+import { answering, own, sending, sendingOwn } from '../a2a/access.ts'
+import { type AgentCard, agentCard, extendedCard } from '../a2a/card.ts'
+import { readIdempotencyKey, readWait } from '../a2a/send-options.ts'
+import { withoutSecrets } from '../json/secrets.ts'
 import { type MethodTable, type QueueCall, type StreamItem, stream, unary } from '../method.ts'
-import { withoutSecrets } from '../secrets.ts'
-import { readIdempotencyKey, readWait } from '../wishes.ts'
 import { acceptPush, acceptSend, acceptStream } from './accept.ts'
 import { fromPushConfig, toPushConfig } from './push.ts'
 import { REQUESTS, type SendMessageRequest } from './schema.ts'
@@ -25,7 +27,6 @@ import {
   withReceipt,
 } from './translate.ts'
 import type { StreamResponse } from './wire.ts'
-import { within } from './within.ts'
 
 export interface V1Options {
   /** Where the server is reached from outside. */

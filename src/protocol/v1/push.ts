@@ -1,6 +1,7 @@
 /** A2A 1.0 words for webhooks: their configs, both directions (spec 4.3). Pure. */
+
+import { defined } from '../../base/defined.ts'
 import type { Dialect, NewPushConfig, PushAuthentication, PushConfig } from '../../domain/push.ts'
-import { set } from '../members.ts'
 import type { PushConfigRequest } from './schema.ts'
 
 /** Where a config stands that comes with a message. */
@@ -12,18 +13,18 @@ export const toPushConfig = (
   dialect: Dialect,
   path?: string,
 ): NewPushConfig =>
-  set<NewPushConfig>({
+  defined<NewPushConfig>({
     id,
     url,
     token,
-    authentication: authentication && set<PushAuthentication>(authentication),
+    authentication: authentication && defined<PushAuthentication>(authentication),
     dialect,
     path,
   })
 
 /** TaskPushNotificationConfig, flat. The token is given back; credentials never are. */
 export const fromPushConfig = ({ todoId, id, url, token, scheme }: PushConfig) =>
-  set({
+  defined({
     id,
     taskId: todoId,
     url,

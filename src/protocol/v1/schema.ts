@@ -6,9 +6,8 @@
  */
 import { z } from 'zod'
 import type { JsonObject } from '../../domain/todo.ts'
-import { isObject } from '../members.ts'
-import { oneContent, partMembers } from '../part.ts'
-import { snake } from '../spelling.ts'
+import { isObject, snake } from '../json/object.ts'
+import { oneContent, partMembers } from '../json/parts.ts'
 
 const MAX_ID = 256
 export const MAX_PARTS = 1000

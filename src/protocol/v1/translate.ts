@@ -2,6 +2,8 @@
  * A2A 1.0 words for todos, both directions (system.md section 2, spec 4 and 3.2.4). Pure. Emits
  * the fields of the proto and no others, in camelCase, required ones always, defaults never.
  */
+
+import { defined } from '../../base/defined.ts'
 import { phaseOf, type State, shownAs } from '../../domain/lifecycle.ts'
 import type { Dialect } from '../../domain/push.ts'
 import type {
@@ -19,8 +21,7 @@ import type {
   TodoView,
 } from '../../domain/todo.ts'
 import type { Send } from '../../service/contract.ts'
-import { set } from '../members.ts'
-import { readBusy, readEffects, readTimeouts } from '../wishes.ts'
+import { readBusy, readEffects, readTimeouts } from '../a2a/send-options.ts'
 import { INLINE_PUSH, toPushConfig } from './push.ts'
 import type { ListTasksRequest, SendMessageRequest, TaskState } from './schema.ts'
 import type { StreamResponse } from './wire.ts'
@@ -50,7 +51,7 @@ const taskState = (state: State, retrying: boolean, joining = false): TaskState 
 
 /* -------------------------------------------------------------- to domain */
 
-const toMessage = (message: SendMessageRequest['message']): Message => set<Message>(message)
+const toMessage = (message: SendMessageRequest['message']): Message => defined<Message>(message)
 
 /** What SendMessage asks of a queue (its name). Ids that the client left out stay out. */
 export const toSend = (
@@ -112,12 +113,12 @@ const some = <T>(items: T[] | undefined): T[] | undefined =>
 
 const fromPart = (part: Part) => {
   const { text, raw, url, data, metadata, filename, mediaType } = part
-  return set({ text, raw, url, data, metadata, filename, mediaType })
+  return defined({ text, raw, url, data, metadata, filename, mediaType })
 }
 
 /** A message of either side, with the ids of its task whatever the sender had put there. */
 const fromMessage = (message: Message, ids: TaskIds) =>
-  set({
+  defined({
     messageId: message.messageId,
     contextId: ids.contextId,
     taskId: ids.taskId,
@@ -129,7 +130,7 @@ const fromMessage = (message: Message, ids: TaskIds) =>
   })
 
 const fromArtifact = (artifact: Artifact) =>
-  set({
+  defined({
     artifactId: artifact.artifactId,
     name: artifact.name,
     description: artifact.description,
@@ -143,7 +144,7 @@ const isStatusMessage = (stored: StoredMessage, todo: Todo): boolean =>
   stored.seq === todo.statusSeq && stored.message.role === 'ROLE_AGENT'
 
 const fromStatus = (state: TaskState, at: Date, message: Message | undefined, ids: TaskIds) =>
-  set({ state, message: message && fromMessage(message, ids), timestamp: at.toISOString() })
+  defined({ state, message: message && fromMessage(message, ids), timestamp: at.toISOString() })
 
 /** What a task failed with, where nobody put it into words for the client. */
 const failureMessage = (seq: number, code: string, text: string | undefined): Message => ({
@@ -184,7 +185,7 @@ export const fromTodo = (
   }
   const shown = (view.artifacts ?? []).map(fromArtifact)
   const state = taskState(todo.state, todo.nextRetryAt !== null, todo.join !== null)
-  return set({
+  return defined({
     id: todo.id,
     contextId: todo.contextId,
     status: fromStatus(state, todo.statusAt, statusMessageOf(view), idsOf(todo)),
@@ -225,7 +226,7 @@ export const fromPage = (page: TodoPage, request: ListTasksRequest) => ({
 })
 
 const fromChunk = ({ artifact, append, lastChunk }: ArtifactChunk, ids: TaskIds) =>
-  set({
+  defined({
     ...ids,
     artifact: fromArtifact(artifact),
     append: append || undefined,

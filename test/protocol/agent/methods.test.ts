@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Endpoint } from '../../../src/domain/scope.ts'
+import type { Endpoint } from '../../../src/domain/endpoint.ts'
 import { AGENT_METHODS } from '../../../src/protocol/agent/methods.ts'
 import type { Call, Services } from '../../../src/protocol/method.ts'
 import type { AgentService } from '../../../src/service/contract.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
+import type { Caller, EndpointVerb } from '../../../src/domain/endpoint.ts'
 import { DEFAULT_POLICY } from '../../../src/domain/policy.ts'
-import type { Caller, EndpointVerb } from '../../../src/domain/scope.ts'
 import type { Event } from '../../../src/domain/todo.ts'
 import type { Call, Services } from '../../../src/protocol/method.ts'
 import { OPERATOR_METHODS } from '../../../src/protocol/operator/methods.ts'

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { invalid, REFUSALS, Refusal, type RefusalKind } from '../../../src/domain/errors.ts'
+import { restError } from '../../../src/protocol/a2a/rest-errors.ts'
 import {
   A2A_ERRORS,
   API_ERRORS,
@@ -12,7 +13,6 @@ import {
   type WireKind,
   WireRefusal,
 } from '../../../src/protocol/errors.ts'
-import { restError } from '../../../src/protocol/rest-errors.ts'
 import { v03Error } from '../../../src/protocol/v03/errors.ts'
 
 const KINDS = [...Object.keys(REFUSALS), ...Object.keys(WIRE_REFUSALS)] as ProblemKind[]

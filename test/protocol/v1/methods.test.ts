@@ -1,9 +1,9 @@
 /** The rows against services that are tables: what is asked of them, and what is answered. */
 import { describe, expect, test } from 'vitest'
+import type { Caller, EndpointVerb } from '../../../src/domain/endpoint.ts'
 import { Refusal } from '../../../src/domain/errors.ts'
-import type { Caller, EndpointVerb } from '../../../src/domain/scope.ts'
 import type { Event, TodoView } from '../../../src/domain/todo.ts'
-import { enterQueue } from '../../../src/protocol/access.ts'
+import { enterQueue } from '../../../src/protocol/a2a/access.ts'
 import type { QueueCall, Row, Services, StreamItem } from '../../../src/protocol/method.ts'
 import { createV1Methods } from '../../../src/protocol/v1/methods.ts'
 import type { ClientService, Watch } from '../../../src/service/contract.ts'

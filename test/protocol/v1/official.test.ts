@@ -6,7 +6,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import type { z } from 'zod'
-import { agentCard, extendedCard } from '../../../src/protocol/card.ts'
+import { agentCard, extendedCard } from '../../../src/protocol/a2a/card.ts'
 import { createV1Methods } from '../../../src/protocol/v1/methods.ts'
 import { NESTED, REQUESTS, ROLES, TASK_STATES } from '../../../src/protocol/v1/schema.ts'
 import {

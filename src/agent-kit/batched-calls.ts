@@ -1,0 +1,167 @@
+/**
+ * Calls over HTTP, several in one request where they come together: what is called while two
+ * requests are under way shares the next one, as a JSON-RPC batch. A call that waits for something
+ * goes by itself. Each is answered, and fails, as if it had been alone.
+ */
+
+import { AgentApiError, ConnectionError } from './errors.ts'
+import { type Answer, parsed, resultOf } from './rpc-response.ts'
+
+interface Post {
+  method: string
+  params: object
+  timeoutMs: number
+}
+
+/** One try. Rejects with AgentApiError or ConnectionError. */
+export type Send = (post: Post, signal: AbortSignal | undefined) => Promise<unknown>
+
+const UNDER_WAY = 2
+const MOST = 50
+/** A shared request holds no more than this, in characters; the server takes four times as much. */
+const CHARACTERS = 1_000_000
+
+/** Codes of failures that happen before a byte of the request has left. */
+const NEVER_SENT = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_CONNECT_TIMEOUT',
+])
+
+export const asConnectionError = (url: string, error: unknown): ConnectionError => {
+  const cause = error instanceof Error && error.cause ? error.cause : error
+  const code = String((cause as { code?: unknown } | null)?.code ?? '')
+  const why = code || (cause instanceof Error ? cause.message : String(cause))
+  return new ConnectionError(`Cannot reach ${url}: ${why}`, !NEVER_SENT.has(code), error)
+}
+
+interface Entry {
+  id: number
+  text: string
+  timeoutMs: number
+  resolve(result: unknown): void
+  reject(error: unknown): void
+}
+
+const waits = ({ params }: Post): boolean => Number((params as { waitMs?: unknown }).waitMs) > 0
+
+export const createSend = ({ url, token }: { url: string; token: string }): Send => {
+  let lastId = 0
+  let underWay = 0
+  let waiting: Entry[] = []
+
+  const request = async (body: string, timeoutMs: number, signal: AbortSignal | undefined) => {
+    // Not AbortSignal.any: its listeners on a signal that lives for days are never collected.
+    const controller = new AbortController()
+    const abort = () => controller.abort()
+    signal?.addEventListener('abort', abort, { once: true })
+    const timer = setTimeout(abort, timeoutMs)
+    try {
+      const response = await fetch(url, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body,
+        signal: controller.signal,
+        redirect: 'error',
+      })
+      return { response, answers: parsed(await response.text()) }
+    } catch (error) {
+      signal?.throwIfAborted()
+      if (error instanceof AgentApiError) throw error
+      if (controller.signal.aborted) {
+        throw new ConnectionError(`No answer from ${url} within ${timeoutMs} ms`, true, error)
+      }
+      throw asConnectionError(url, error)
+    } finally {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', abort)
+    }
+  }
+
+  const textOf = (id: number, { method, params }: Post): string =>
+    JSON.stringify({ jsonrpc: '2.0', id, method, params })
+
+  const only = (answers: Answer | Answer[] | null): Answer | null =>
+    Array.isArray(answers) ? null : answers
+
+  const alone = async (post: Post, signal: AbortSignal | undefined): Promise<unknown> => {
+    lastId += 1
+    const { response, answers } = await request(textOf(lastId, post), post.timeoutMs, signal)
+    return resultOf(response, only(answers))
+  }
+
+  const together = async (batch: readonly Entry[]): Promise<void> => {
+    const [first] = batch
+    const isOne = batch.length === 1
+    const body = isOne ? first!.text : `[${batch.map(({ text }) => text).join(',')}]`
+    const timeoutMs = Math.max(...batch.map((entry) => entry.timeoutMs))
+    try {
+      const { response, answers } = await request(body, timeoutMs, undefined)
+      const byId = new Map(Array.isArray(answers) ? answers.map((each) => [each.id, each]) : [])
+      for (const { id, resolve, reject } of batch) {
+        try {
+          // A refusal of the whole is one object, whoever it is for.
+          resolve(resultOf(response, byId.get(id) ?? only(answers)))
+        } catch (error) {
+          reject(error)
+        }
+      }
+    } catch (error) {
+      for (const { reject } of batch) reject(error)
+    }
+  }
+
+  const nextBatch = (): Entry[] => {
+    let characters = 0
+    const over = waiting.findIndex(({ text }, index) => {
+      characters += text.length
+      return index > 0 && (characters > CHARACTERS || index >= MOST)
+    })
+    const batch = over < 0 ? waiting : waiting.slice(0, over)
+    waiting = over < 0 ? [] : waiting.slice(over)
+    return batch
+  }
+
+  const begin = (): void => {
+    while (underWay < UNDER_WAY && waiting.length > 0) {
+      underWay += 1
+      void together(nextBatch()).finally(() => {
+        underWay -= 1
+        begin()
+      })
+    }
+  }
+
+  const shared = (post: Post, signal: AbortSignal | undefined): Promise<unknown> =>
+    new Promise((resolve, reject) => {
+      signal?.throwIfAborted()
+      lastId += 1
+      const done = (settle: () => void): void => {
+        clearTimeout(timer)
+        signal?.removeEventListener('abort', abort)
+        waiting = waiting.filter((other) => other !== entry)
+        settle()
+      }
+      const entry: Entry = {
+        id: lastId,
+        text: textOf(lastId, post),
+        timeoutMs: post.timeoutMs,
+        resolve: (result) => done(() => resolve(result)),
+        reject: (error) => done(() => reject(error)),
+      }
+      // Nobody waits for it any more; whether it was done is not known.
+      const abort = (): void => entry.reject(signal?.reason)
+      const timer = setTimeout(() => {
+        const why = `No answer from ${url} within ${post.timeoutMs} ms`
+        entry.reject(new ConnectionError(why, !waiting.includes(entry)))
+      }, post.timeoutMs)
+      signal?.addEventListener('abort', abort, { once: true })
+      waiting.push(entry)
+      begin()
+    })
+
+  return (post, signal) => (waits(post) ? alone(post, signal) : shared(post, signal))
+}

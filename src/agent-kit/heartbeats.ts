@@ -1,0 +1,225 @@
+/**
+ * Holding one todo: its fence, its heartbeats, and the moment it is no longer ours. Whatever says
+ * so first (a refused heartbeat, a refused verb, a lease that must have lapsed while the server
+ * could not be reached) aborts the one signal, with the reason; after that nothing is reported.
+ */
+import { sleep } from '../base/time.ts'
+import type { CallOptions, Connection } from './connection.ts'
+import {
+  type AbortReason,
+  AgentApiError,
+  AttemptAborted,
+  AttemptEnded,
+  meansLost,
+} from './errors.ts'
+import { watchSilence } from './silence-timeout.ts'
+
+/** The shortest default lease an endpoint can have; a beat for it is often enough for any. */
+const SHORTEST_DEFAULT_LEASE_SECONDS = 60
+
+/** What shows that the work moves; the server stamps its progress by the same. */
+const PROGRESS = new Set(['todos.progress', 'todos.say', 'todos.artifact', 'todos.interrupt'])
+
+interface Beat {
+  state: string
+  leaseExpiresAt: string
+  heldUntil?: string
+  unread: number
+}
+
+export interface HoldOptions {
+  connection: Connection
+  id: string
+  fence: string
+  /** The lease to ask for; absent: the endpoint's default, which is not known here. */
+  leaseSeconds: number | undefined
+  /** Aborts with `silent` after so long without progress; absent: never. */
+  silenceMs: number | undefined
+  /** Called with each heartbeat's answer. */
+  onBeat: (beat: Beat) => void
+}
+
+export interface Hold {
+  readonly id: string
+  readonly signal: AbortSignal
+  /** How the todo was ended by this holder, if it was. */
+  readonly endedBy: string | null
+  readonly fence: string
+  /** True while a question is open. */
+  readonly asking: boolean
+  /**
+   * A verb of the holder; `id` and `fence` are filled in. Rejects with AttemptAborted once the
+   * signal has fired, AttemptEnded once the todo was ended, else as Connection.call.
+   */
+  verb<Result>(method: string, params: object, options?: CallOptions): Promise<Result>
+  /**
+   * The verb after which the todo is no longer held. Works after a `shutdown`, too; after `silent`
+   * only `todos.fail` does.
+   */
+  end<Result>(method: string, params: object): Promise<Result>
+  /** Asks the server now whether the todo is still ours. */
+  beat(): Promise<void>
+  abort(reason: AbortReason): void
+  /** Stops the heartbeats; what is still held is left to its lease. */
+  leave(): void
+  /** A hint that the todo was canceled; the server is asked before anything is believed. */
+  hearCanceled(): Promise<void>
+  /** A question is open: the lease stands still, and beats extend the wait by `holdSeconds`. */
+  waiting(fence: string, holdSeconds: number | undefined): void
+  /** The question was answered, and the answer brought a fresh lease. */
+  working(): void
+}
+
+export const holdTodo = (options: HoldOptions): Hold => {
+  const { connection, id, fence, leaseSeconds, silenceMs, onBeat } = options
+  const controller = new AbortController()
+  const beating = new AbortController()
+  const leaseMs = (leaseSeconds ?? SHORTEST_DEFAULT_LEASE_SECONDS) * 1000
+  const everyMs = leaseMs / 3
+  let current = fence
+  let endedBy: string | null = null
+  let toldCanceled = false
+  let wait: { holdSeconds: number | undefined } | null = null
+  /** The newest moment at which the lease is known to have been ours for its full length. */
+  let renewedAt = performance.now()
+
+  const abort = (reason: AbortReason): void => {
+    silence.end()
+    // The todo is still ours after these two, until its end is reported.
+    if (reason !== 'shutdown' && reason !== 'silent') beating.abort()
+    if (!controller.signal.aborted) controller.abort(new AttemptAborted(reason))
+  }
+
+  const silence = watchSilence(silenceMs, () => abort('silent'))
+
+  const checkRefusal = (error: unknown): void => {
+    // A beat that crosses an ending verb is refused as well; that verb knows better.
+    if (endedBy !== null || !meansLost(error)) return
+    abort(toldCanceled || error.data.state === 'canceled' ? 'canceled' : 'lease_lost')
+  }
+
+  const beat = async (): Promise<void> => {
+    const asked = performance.now()
+    const params = {
+      id,
+      fence: current,
+      ...(leaseSeconds === undefined ? {} : { leaseSeconds }),
+      ...(wait?.holdSeconds === undefined ? {} : { holdSeconds: wait.holdSeconds }),
+    }
+    try {
+      const answer = await connection.call<Beat>('todos.heartbeat', params, {
+        signal: beating.signal,
+        repeatable: true,
+        retryForMs: everyMs,
+        timeoutMs: Math.max(1000, everyMs),
+      })
+      renewedAt = asked
+      onBeat(answer)
+    } catch (error) {
+      if (beating.signal.aborted) return
+      checkRefusal(error)
+      // Nobody can tell us any more, but another holder may be at work by now. Without a lease
+      // of our own choosing its length is not known, and the fence alone has to protect.
+      const lapsed = performance.now() - renewedAt > leaseMs
+      if (lapsed && wait === null && leaseSeconds !== undefined) abort('lease_lost')
+    }
+  }
+
+  const beats = async (): Promise<void> => {
+    for (;;) {
+      // At moments that all holds of a process have in common, so that their beats share a request.
+      await sleep(everyMs - (performance.now() % everyMs), beating.signal).catch(() => {})
+      if (beating.signal.aborted) return
+      await beat()
+    }
+  }
+  void beats()
+
+  const verb = async <Result>(
+    method: string,
+    params: object,
+    options: CallOptions = {},
+  ): Promise<Result> => {
+    controller.signal.throwIfAborted()
+    if (endedBy !== null) throw new AttemptEnded(endedBy)
+    const moves = PROGRESS.has(method)
+    if (moves) silence.heard()
+    try {
+      const signal = options.signal ?? controller.signal
+      return await connection.call<Result>(
+        method,
+        { id, fence: current, ...params },
+        { ...options, signal },
+      )
+    } catch (error) {
+      checkRefusal(error)
+      controller.signal.throwIfAborted()
+      throw error
+    } finally {
+      // A server that is slow to answer is not the handler's silence.
+      if (moves) silence.heard()
+    }
+  }
+
+  const end = async <Result>(method: string, params: object): Promise<Result> => {
+    const reason: unknown = controller.signal.reason
+    if (reason instanceof AttemptAborted && !mayEnd(reason.reason, method)) throw reason
+    if (endedBy !== null) throw new AttemptEnded(endedBy)
+    endedBy = method
+    silence.end()
+    try {
+      // The fence makes repeating harmless, and finished work is worth a try for a whole lease.
+      const result = await connection.call<Result>(
+        method,
+        { id, fence: current, ...params },
+        { repeatable: true, retryForMs: leaseMs },
+      )
+      beating.abort()
+      return result
+    } catch (error) {
+      // Refused, but still ours: something else may end it. Otherwise nothing can any more.
+      if (error instanceof AgentApiError && !meansLost(error)) endedBy = null
+      else beating.abort()
+      throw error
+    }
+  }
+
+  return {
+    id,
+    signal: controller.signal,
+    get endedBy() {
+      return endedBy
+    },
+    get fence() {
+      return current
+    },
+    get asking() {
+      return wait !== null
+    },
+    verb,
+    end,
+    beat,
+    abort,
+    leave: () => {
+      silence.end()
+      beating.abort()
+    },
+    hearCanceled() {
+      toldCanceled = true
+      return beat()
+    },
+    waiting(next, holdSeconds) {
+      current = next
+      wait = { holdSeconds }
+      silence.pause()
+    },
+    working() {
+      wait = null
+      renewedAt = performance.now()
+      silence.resume()
+    },
+  }
+}
+
+const mayEnd = (aborted: AbortReason, method: string): boolean =>
+  aborted === 'shutdown' || (aborted === 'silent' && method === 'todos.fail')

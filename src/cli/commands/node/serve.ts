@@ -1,0 +1,22 @@
+/** `serve`: the server alone, as it runs in production; any number of them on one database. */
+import type { Command } from 'commander'
+import { readConfig } from '../../../config.ts'
+import { note } from '../../output.ts'
+import { type DrainOption, drainOption } from '../../program.ts'
+import { liveUntilSignal } from '../../run-until-signal.ts'
+
+export const addServe = (program: Command): void => {
+  drainOption(program.command('serve'))
+    .description('run the server, configured by the environment')
+    .option('--no-migrate', 'do not bring the schema up to date first')
+    .action(async ({ migrate, ...drain }: DrainOption & { migrate: boolean }) => {
+      const config = readConfig(process.env)
+      // Only what serves loads the server: the other commands answer sooner without it.
+      const parts = await import('../../startup.ts')
+      await liveUntilSignal(async (life) => {
+        const opened = await parts.openDatabase(life, config, { migrates: migrate })
+        const { url } = await parts.startServer(life, config, opened, drain)
+        note(`switchboard: listening on ${url}`)
+      })
+    })
+}

@@ -1,0 +1,103 @@
+/**
+ * `watch`: the board's feed as lines; goes on where it was after a break. Silence is no event: what
+ * is claimed is looked at now and then, and each one that has gone idle is told once.
+ */
+import type { Command } from 'commander'
+import type { StreamedEvent } from '../../../agent-kit/event-stream.ts'
+import { sleep } from '../../../base/time.ts'
+import type { Client } from '../../client.ts'
+import { localTime, note, oneLine, print, printJson, style } from '../../output.ts'
+import { clientCommand, openSession, type SharedOptions } from '../../program.ts'
+import { idleText, type TodoEvent, type TodoPage } from '../../todo.ts'
+
+const LOOK_FOR_IDLE_MS = 10_000
+
+interface Options extends SharedOptions {
+  queue?: string
+}
+
+export const addWatch = (program: Command): void => {
+  clientCommand(program, 'watch', 'print what happens, as it happens, until interrupted')
+    .option('--queue <name>', 'only this queue')
+    .action(async (options: Options) => {
+      const { client, json } = openSession(options)
+      const stop = new AbortController()
+      for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+        process.once(signal, () => stop.abort())
+      }
+      const feed = client.feed({
+        queue: options.queue,
+        signal: stop.signal,
+        onBreak: (error) => note(`${error.message}; reconnecting`),
+      })
+      // What --json prints is the feed and nothing else.
+      if (!json) void tellIdle(client, options.queue, stop.signal)
+      try {
+        for await (const event of feed) {
+          if (json) printJson({ event: event.name, ...(event.data as object) })
+          else printEvent(event)
+        }
+      } finally {
+        stop.abort()
+      }
+    })
+}
+
+const tellIdle = async (
+  client: Client,
+  queue: string | undefined,
+  signal: AbortSignal,
+): Promise<void> => {
+  /** Which silence of a todo was told: its next one is another. */
+  let told = new Map<string, string | null>()
+  while (!signal.aborted) {
+    const params = { state: 'claimed', pageSize: 100, ...(queue === undefined ? {} : { queue }) }
+    const { todos } = await client
+      .call<TodoPage>('todos.list', params)
+      .catch((): Pick<TodoPage, 'todos'> => ({ todos: [] }))
+    const idle = todos.filter((todo) => idleText(todo) !== '')
+    for (const todo of idle) {
+      if (told.get(todo.id) === todo.progressAt && told.has(todo.id)) continue
+      const by = todo.claimant === null ? '' : `held by ${oneLine(todo.claimant)}`
+      print(line({ ...todo, at: new Date().toISOString() }, style('yellow', idleText(todo)), by))
+    }
+    told = new Map(idle.map(({ id, progressAt }) => [id, progressAt]))
+    await sleep(LOOK_FOR_IDLE_MS, signal).catch(() => {})
+  }
+}
+
+const printEvent = ({ name, data }: StreamedEvent): void => {
+  if (name === 'transition') {
+    const event = data as TodoEvent
+    print(line(event, `${event.from ?? 'new'} -> ${style('bold', event.to)}`, eventDetail(event)))
+  } else if (name === 'ready') {
+    const event = data as { at: string; queue: string; id: string; reason: string }
+    print(line(event, 'ready', event.reason))
+  } else if (name === 'gap') {
+    const { oldest } = data as { oldest: number }
+    note(`events before ${oldest} are no longer kept; some were missed`)
+  }
+}
+
+const line = (
+  { at, queue, id }: { at: string; queue: string; id: string },
+  what: string,
+  detail: string,
+): string => `${localTime(at)}  ${queue}  ${shortId(id)}  ${what}  ${detail}`.trimEnd()
+
+/** The end of an id: ids made in the same instant begin alike. */
+const shortId = (id: string): string => id.slice(-8)
+
+/** What an event carried, on one line. */
+export const eventDetail = ({ detail, claimant, to }: TodoEvent): string => {
+  const { text, note: said, percent, error, retryAt } = detail ?? {}
+  const parts = [
+    to === 'claimed' && claimant !== null ? `by ${claimant}` : '',
+    text ?? '',
+    said ?? '',
+    percent === undefined ? '' : `${percent}%`,
+    error === undefined ? '' : `${error.code}: ${error.message}`,
+    retryAt === undefined ? '' : `retry at ${localTime(retryAt)}`,
+  ]
+  return oneLine(parts.filter((part) => part !== '').join(', '), 100)
+}

@@ -1,0 +1,17 @@
+/** The configured database answers, or the command ends with a line that says what is wrong. */
+import { DatabaseUnreachable, reach } from '../store/postgres/probe.ts'
+import { CliError, EXIT } from './exit.ts'
+
+/** Whether a pooler stands before it. Throws CliError (wrong configuration; unreachable). */
+export const reachConfigured = async (
+  databaseUrl: string,
+  variable = 'DATABASE_URL',
+): Promise<{ pooled: boolean }> => {
+  try {
+    return await reach(databaseUrl)
+  } catch (error) {
+    if (!(error instanceof DatabaseUnreachable)) throw error
+    const code = error.refused ? EXIT.usage : EXIT.unreachable
+    throw new CliError(code, `${variable} cannot be used: ${error.message}`)
+  }
+}

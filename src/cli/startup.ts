@@ -1,0 +1,108 @@
+/**
+ * What `dev`, `serve` and `migrate` start: the configuration, the database and the server, with
+ * failures as one clear line and an exit code of their own.
+ */
+import { createSwitchboard, type Switchboard } from '../app.ts'
+import { createLog } from '../base/log.ts'
+import type { Config } from '../config.ts'
+import { DataDirInUse, lockDataDir, startEmbedded } from '../embedded.ts'
+import { migrate } from '../store/postgres/migrate.ts'
+import { CliError, EXIT } from './exit.ts'
+import { reachConfigured } from './probe.ts'
+import type { DrainOption } from './program.ts'
+import { LINGER_MS, type Life } from './run-until-signal.ts'
+
+/** Of this process alone, until it ends. Throws CliError (in use). */
+export const holdDataDir = async (life: Life, { dataDir }: Config): Promise<void> => {
+  await life.step(
+    () => {
+      try {
+        return lockDataDir(dataDir)
+      } catch (error) {
+        if (!(error instanceof DataDirInUse)) throw error
+        throw new CliError(EXIT.dataDirInUse, error.message)
+      }
+    },
+    (lock) => lock.release(),
+  )
+}
+
+/** Where the database is, and by which way it is reached. */
+export interface Opened {
+  databaseUrl: string
+  /** Past the pooler, if one stands before it. */
+  directUrl: string | null
+  pooled: boolean
+}
+
+/**
+ * The configured database, else one of our own; its schema up to date. Throws CliError (the
+ * configured one cannot be used).
+ */
+export const openDatabase = async (
+  life: Life,
+  config: Config,
+  { migrates = true }: { migrates?: boolean } = {},
+): Promise<Opened> => {
+  const opened = await findDatabase(life, config)
+  const { databaseUrl, directUrl, pooled } = opened
+  if (migrates) await migrate(directUrl ?? databaseUrl, { pooled: pooled && directUrl === null })
+  return opened
+}
+
+const findDatabase = async (life: Life, config: Config): Promise<Opened> => {
+  const { databaseUrl, directUrl } = config
+  if (databaseUrl === null) {
+    return { databaseUrl: await startOwn(life, config), directUrl: null, pooled: false }
+  }
+  const { pooled } = await reachConfigured(databaseUrl)
+  if (directUrl !== null) await reachConfigured(directUrl, 'DATABASE_DIRECT_URL')
+  return { databaseUrl, directUrl, pooled }
+}
+
+const startOwn = async (life: Life, { dataDir }: Config): Promise<string> => {
+  const embedded = await life.step(
+    () => startEmbedded(dataDir),
+    (database) => database.stop(),
+  )
+  void embedded.lost.then(() => {
+    const message = `The PostgreSQL in ${dataDir} was killed: start again, and all that was committed is there`
+    life.fail(new CliError(EXIT.failed, message))
+  })
+  return embedded.url
+}
+
+/**
+ * A server that listens, and its address. `drainSeconds` is what stopping may take until the
+ * process is gone. Throws CliError (port in use).
+ */
+export const startServer = async (
+  life: Life,
+  config: Config,
+  opened: Opened,
+  { drainSeconds }: DrainOption,
+): Promise<{ server: Switchboard; url: string }> => {
+  const server = createSwitchboard({
+    config,
+    ...opened,
+    log: createLog(config.logLevel),
+    drainMs: drainSeconds * 1000 - LINGER_MS,
+  })
+  const { url } = await life.step(
+    () => listen(server, config),
+    () => server.stop(),
+  )
+  return { server, url }
+}
+
+const listen = async (server: Switchboard, { host, port }: Config): Promise<{ url: string }> => {
+  try {
+    return await server.start()
+  } catch (error) {
+    // Half started, it may hold connections that would keep the database from stopping.
+    await server.stop().catch(() => {})
+    if ((error as { code?: unknown } | null)?.code !== 'EADDRINUSE') throw error
+    const message = `Port ${port} of ${host} is in use: set PORT to another one`
+    throw new CliError(EXIT.portInUse, message)
+  }
+}

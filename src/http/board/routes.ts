@@ -1,0 +1,143 @@
+/**
+ * The board at `/board`: its page, its log-in, the todos of its lanes and what one may do from it;
+ * what happens comes from /board/events (feeds.ts). The page's cookie is looked at under /board
+ * only, and only where no bearer token was sent.
+ */
+import { type Request, Router } from 'express'
+import type { Log } from '../../base/log.ts'
+import { type Caller, watchScope } from '../../domain/endpoint.ts'
+import { invalid } from '../../domain/errors.ts'
+import { apiError, WireRefusal } from '../../protocol/errors.ts'
+import type { Call, MethodTable, Services } from '../../protocol/method.ts'
+import { createRpc } from '../../rpc/server.ts'
+import type { BoardLane, BoardService, BoardSessions, Pulse } from '../../service/contract.ts'
+import type { Auth } from '../auth.ts'
+import { answerRefusal } from '../refusal.ts'
+import { rpcRoute } from '../rpc-route.ts'
+import { readFilter } from '../stream/feed-filter.ts'
+import { CARDS, fromCard, readLane, readSnapshot } from './cards.ts'
+import { createBoardLogin, type LoginParts, readCookie } from './login.ts'
+import { boardHeaders, createBoardPage } from './page.ts'
+import { createOwnCallsOnly } from './same-origin.ts'
+
+export interface BoardParts extends LoginParts {
+  board: BoardService
+  pulse: Pulse
+  services: Services
+  /** Of which the board may call a part (isBoards). */
+  operatorTable: MethodTable
+  boardAuth: Auth
+  log: Pick<Log, 'debug' | 'warn' | 'error'>
+  stopping?: AbortSignal
+}
+
+/** Who asks on a path of the board: the bearer, else whoever is logged in. */
+export const createBoardAuth =
+  (auth: Auth, sessions: Pick<BoardSessions, 'authenticate'>): Auth =>
+  async (req) => {
+    const session = readCookie(req)
+    if (session === null || req.headers.authorization !== undefined) return auth(req)
+    const caller = await sessions.authenticate(session)
+    if (!caller) throw new WireRefusal('unauthenticated')
+    return caller
+  }
+
+const LANES: Record<BoardLane, true> = {
+  waiting: true,
+  held: true,
+  interrupted: true,
+  ended: true,
+  dead: true,
+}
+const MAX_PAGE = 200
+const MAX_IDS = 100
+
+const textOf = (req: Request, name: string): string | null => {
+  const value = req.query[name]
+  if (value === undefined || value === '') return null
+  if (typeof value !== 'string') throw invalid(name, 'must be given once')
+  return value
+}
+
+const readIds = (req: Request): string[] | null => {
+  const ids = textOf(req, 'ids')?.split(',') ?? null
+  if (ids && ids.length > MAX_IDS) throw invalid('ids', `must be at most ${MAX_IDS}`)
+  return ids
+}
+
+const readSize = (req: Request): number => {
+  const text = textOf(req, 'pageSize')
+  if (text === null) return CARDS
+  const size = /^\d{1,3}$/.test(text) ? Number(text) : 0
+  if (size < 1 || size > MAX_PAGE) throw invalid('pageSize', `must be from 1 to ${MAX_PAGE}`)
+  return size
+}
+
+/** `?ids=` some todos, `?lane=` a page of a lane, neither: the beginning of all lanes. */
+const readTodos = async (board: BoardService, req: Request, caller: Caller): Promise<object> => {
+  const ids = readIds(req)
+  if (ids) return { todos: (await board.cards(ids, caller)).map(fromCard) }
+  const filter = readFilter(req, caller)
+  const lane = textOf(req, 'lane')
+  if (lane === null) return readSnapshot(board, filter, caller)
+  if (!Object.hasOwn(LANES, lane)) throw invalid('lane', `must be ${Object.keys(LANES).join(', ')}`)
+  const token = textOf(req, 'pageToken')
+  const page = { size: readSize(req), ...(token !== null && { token }) }
+  return readLane(board, lane as BoardLane, filter, page, caller)
+}
+
+/** Who is logged in, and what the page may offer. The server decides again when it is asked. */
+const meOf = async (board: BoardService, caller: Caller) => {
+  const operator = caller.kind === 'operator'
+  const verbs = operator ? [] : caller.endpoint.verbs
+  return {
+    name: operator ? 'operator' : caller.endpoint.name,
+    queues: await board.queues(caller),
+    mayAnswer: operator || verbs.includes('answer'),
+    mayOperate: operator,
+  }
+}
+
+/** What the board may call: all that is about todos, and what their webhooks were told. */
+const isBoards = (method: string): boolean =>
+  method.startsWith('todos.') || method === 'deliveries.list'
+
+/** POST /board/operator: those methods, by the cookie, from the page only. */
+const calls = ({ services, operatorTable, boardAuth, log, stopping }: BoardParts) => {
+  const rows = Object.entries(operatorTable).filter(([name]) => isBoards(name))
+  const served = { table: Object.fromEntries(rows), wording: apiError }
+  return rpcRoute<Call>({
+    rpc: createRpc<Call>({ tables: [served], wording: apiError, batches: false, log }),
+    auth: boardAuth,
+    body: { mediaTypes: ['application/json'] },
+    open: (_req, facts) => ({
+      serve: () => served,
+      enter: async () => ({ ...facts, services }),
+    }),
+    ...(stopping && { stopping }),
+  })
+}
+
+/** All of /board but its feed. Mount it before the feeds: its headers are theirs, too. */
+export const createBoard = (parts: BoardParts): Router => {
+  const { board, pulse, boardAuth, publicUrl } = parts
+  const router = Router()
+  router.use('/board', boardHeaders)
+  router.use(createBoardPage())
+  router.use(createBoardLogin(parts))
+
+  const answer = (path: string, read: (req: Request, caller: Caller) => Promise<object>): void => {
+    router.get(path, async (req, res) => {
+      const caller = await boardAuth(req)
+      watchScope(caller)
+      res.set('Cache-Control', 'no-store').json(await read(req, caller))
+    })
+  }
+  answer('/board/todos', (req, caller) => readTodos(board, req, caller))
+  answer('/board/me', (_req, caller) => meOf(board, caller))
+  answer('/board/pulse', (req, caller) => pulse.read(readFilter(req, caller).queues))
+  router.all('/board/operator', createOwnCallsOnly(publicUrl), calls(parts))
+
+  router.use(answerRefusal(parts.log))
+  return router
+}

@@ -1,0 +1,292 @@
+/**
+ * The only writer of event streams (text/event-stream). It pulls: the next frame is asked for
+ * after the last one was drained, so a slow reader costs one frame of memory. Where a source has
+ * many readers, those that keep up are pushed to instead, and pull when they fall behind. A reader that does
+ * not drain in time is cut off, and a peer that says nothing is kept awake, or found dead, by
+ * comment lines. A server that stops tells every reader when to come again: after the frame it had
+ * last, at a moment of its own. What the frames say is the caller's business.
+ */
+import type { ServerResponse } from 'node:http'
+import { TooSlow } from '../../service/contract.ts'
+import { isStopping } from '../call-signal.ts'
+
+/** One event. `data` is written as JSON on one line; a frame without it carries only its id. */
+export interface Frame {
+  id?: string
+  event?: string
+  retry?: number
+  data?: unknown
+}
+
+/** Frames that belong together come as a list and leave in one write. */
+export interface Source extends AsyncIterable<Frame | readonly Frame[]> {
+  /**
+   * Hands `push` what comes from now on, by a plain call, for a reader that has taken all there was.
+   * Null where there is something to be pulled first. Over, and `end` called, where something was not
+   * taken, which leaves it to be pulled; or by the off that is returned.
+   */
+  live?(push: (frames: readonly Frame[]) => boolean, end: () => void): (() => void) | null
+}
+
+/**
+ * How a stream ended. `ended`: the frames did, or the server stops. `hung_up`: the client went
+ * away. `stalled`: it did not drain in time. `too_slow`: the source would not buffer for it any
+ * longer. `failed`: the source threw.
+ */
+export type StreamOutcome = 'ended' | 'hung_up' | 'stalled' | 'too_slow' | 'failed'
+
+export interface StreamOptions {
+  /** The call's signal: what the frames throw after it fired is the end, not a failure. */
+  signal: AbortSignal
+  /** Milliseconds between comment lines. */
+  pingMs?: number
+  /** Milliseconds a write may stay undrained before the connection is destroyed. */
+  drainMs?: number
+  /** Sent first, as the client's reconnection delay in milliseconds. */
+  retryMs?: number
+  /** The last frame after the source threw; null for none. Logging the error is its duty. */
+  onError?: (error: unknown) => Frame | null
+}
+
+const PING_MS = 15_000
+const DRAIN_MS = 30_000
+const PING = ': ping\n\n'
+/** About when a reader comes again after a server stopped, where its stream has no delay. */
+const PARTING_RETRY_MS = 1000
+
+const HEADERS = {
+  'Content-Type': 'text/event-stream; charset=utf-8',
+  'Cache-Control': 'no-cache, no-transform',
+  'X-Accel-Buffering': 'no',
+}
+
+const oneLine = (field: string, value: string): string => {
+  if (/[\r\n\0]/.test(value)) throw new TypeError(`${field} of a frame must be one line`)
+  return `${field}: ${value}\n`
+}
+
+/** A frame as it goes over the wire, its blank line included. */
+export const encodeFrame = (frame: Frame): string => {
+  let text = ''
+  if (frame.retry !== undefined) text += oneLine('retry', String(frame.retry))
+  if (frame.event !== undefined) text += oneLine('event', frame.event)
+  if (frame.id !== undefined) text += oneLine('id', frame.id)
+  if (frame.data !== undefined) text += `data: ${JSON.stringify(frame.data)}\n`
+  return `${text}\n`
+}
+
+/** Frames that many streams share are encoded once, to the bytes. */
+const encoded = new WeakMap<readonly Frame[], Buffer>()
+
+const bytesOf = (frames: Frame | readonly Frame[]): Buffer | string => {
+  if (!isList(frames)) return encodeFrame(frames)
+  const bytes = encoded.get(frames) ?? Buffer.from(frames.map(encodeFrame).join(''))
+  encoded.set(frames, bytes)
+  return bytes
+}
+
+/** The same as one chunk of HTTP/1.1 (RFC 9112 7.1), to be written to many connections as it is. */
+const chunks = new WeakMap<readonly Frame[], Buffer>()
+
+const chunkOf = (frames: readonly Frame[]): Buffer => {
+  const known = chunks.get(frames)
+  if (known) return known
+  const bytes = bytesOf(frames)
+  const size = Buffer.byteLength(bytes).toString(16)
+  const chunk = Buffer.concat([Buffer.from(`${size}\r\n`), Buffer.from(bytes), CRLF])
+  chunks.set(frames, chunk)
+  return chunk
+}
+
+const CRLF = Buffer.from('\r\n')
+
+/** What OutgoingMessage knows of itself, and its types do not. */
+interface Chunked {
+  chunkedEncoding?: boolean
+}
+
+const isList = (frames: Frame | readonly Frame[]): frames is readonly Frame[] =>
+  Array.isArray(frames)
+
+/**
+ * Writes, and knows when the reader has taken what was written. A class, like the pull below, since
+ * there are thousands of both: none has functions of its own but those that are listeners.
+ */
+class Pen {
+  readonly #res: ServerResponse
+  readonly #drainMs: number
+  #stalled = false
+  #watchdog: NodeJS.Timeout | undefined
+  #release: (() => void) | undefined
+
+  constructor(res: ServerResponse, drainMs: number) {
+    this.#res = res
+    this.#drainMs = drainMs
+    res.on('drain', this.#settle)
+    res.on('close', this.#settle)
+  }
+
+  readonly #settle = (): void => {
+    clearTimeout(this.#watchdog)
+    this.#watchdog = undefined
+    this.#release?.()
+    this.#release = undefined
+  }
+
+  #watch(): void {
+    this.#watchdog ??= setTimeout(() => {
+      this.#stalled = true
+      this.#res.destroy()
+    }, this.#drainMs)
+  }
+
+  write(text: Buffer | string): void {
+    if (!this.#res.write(text) && !this.#res.destroyed) this.#watch()
+  }
+
+  /**
+   * The same chunk for many readers, written past the response, which would take it apart and put it
+   * together again for each of them. False where the reader has not taken what it has.
+   */
+  push(frames: readonly Frame[]): boolean {
+    const res = this.#res
+    const { socket } = res
+    if (this.#watchdog !== undefined || !socket?.writable) return false
+    if (!res.headersSent || !(res as Chunked).chunkedEncoding) this.write(bytesOf(frames))
+    else if (!socket.write(chunkOf(frames))) {
+      socket.once('drain', this.#settle)
+      this.#watch()
+    }
+    return true
+  }
+
+  /** Resolves when all that was written is drained, or there is no reader any more. */
+  drained(): Promise<void> | undefined {
+    if (this.#watchdog === undefined) return
+    return new Promise((resolve) => {
+      this.#release = resolve
+    })
+  }
+
+  get isStalled(): boolean {
+    return this.#stalled
+  }
+}
+
+const GONE = Symbol('gone')
+
+/**
+ * The frames of `source`, given up as soon as the response closes or the signal fires, even when
+ * the source is still busy with the next one. Not a Promise.race with one long-lived promise: that
+ * would keep every frame alive until the stream ends.
+ */
+class Pull {
+  readonly #res: ServerResponse
+  readonly #source: Source
+  readonly #signal: AbortSignal
+  readonly #iterator: AsyncIterator<Frame | readonly Frame[]>
+  #onGone: (() => void) | undefined
+
+  constructor(res: ServerResponse, source: Source, signal: AbortSignal) {
+    this.#res = res
+    this.#source = source
+    this.#signal = signal
+    this.#iterator = source[Symbol.asyncIterator]()
+    res.on('close', this.#gone)
+    signal.addEventListener('abort', this.#gone, { once: true })
+  }
+
+  readonly #gone = (): void => this.#onGone?.()
+
+  next(): Promise<IteratorResult<Frame | readonly Frame[]> | typeof GONE> {
+    return new Promise((resolve, reject) => {
+      if (this.#res.closed || this.#signal.aborted) return resolve(GONE)
+      this.#onGone = () => resolve(GONE)
+      this.#iterator.next().then(resolve, reject)
+    })
+  }
+
+  /** While the source has nothing to be pulled and the reader keeps up. */
+  live(pen: Pen): Promise<void> | undefined {
+    if (!this.#source.live || this.#res.closed || this.#signal.aborted) return
+    const off = this.#source.live((frames) => pen.push(frames), this.#gone)
+    if (!off) return
+    return new Promise((resolve) => {
+      this.#onGone = () => {
+        off()
+        resolve()
+      }
+    })
+  }
+
+  /** Tells the source that nobody reads on; it may take its time and may fail unheard. */
+  giveUp(): void {
+    this.#signal.removeEventListener('abort', this.#gone)
+    this.#iterator.return?.().then(undefined, () => undefined)
+  }
+}
+
+/** Ends the response; a reader that does not take the rest in time is cut off. */
+const finish = (res: ServerResponse, drainMs: number): void => {
+  if (res.closed) return
+  const guard = setTimeout(() => res.destroy(), drainMs)
+  res.once('close', () => clearTimeout(guard))
+  res.end()
+}
+
+/**
+ * Answers `res` with `source` as an event stream and resolves when the stream is over. Headers
+ * leave with the first frame where there is one at once, else before it. Never rejects.
+ */
+export const writeStream = async (
+  res: ServerResponse,
+  source: Source,
+  options: StreamOptions,
+): Promise<StreamOutcome> => {
+  const drainMs = options.drainMs ?? DRAIN_MS
+  for (const [name, value] of Object.entries(HEADERS)) res.setHeader(name, value)
+  res.statusCode = 200
+  setImmediate(() => {
+    if (!res.headersSent && !res.destroyed) res.flushHeaders()
+  })
+  // A connection that breaks while we write is a hang-up: 'close' follows and says so.
+  res.on('error', () => undefined)
+
+  const pen = new Pen(res, drainMs)
+  const pull = new Pull(res, source, options.signal)
+  const ping = setInterval(() => {
+    if (!res.writableNeedDrain) pen.write(PING)
+  }, options.pingMs ?? PING_MS)
+
+  const run = async (): Promise<StreamOutcome> => {
+    if (options.retryMs !== undefined) pen.write(encodeFrame({ retry: options.retryMs }))
+    for (;;) {
+      await pull.live(pen)
+      await pen.drained()
+      const item = await pull.next()
+      if (item === GONE || item.done) return 'ended'
+      pen.write(bytesOf(item.value))
+      await pen.drained()
+    }
+  }
+  const failure = (error: unknown): StreamOutcome => {
+    if (options.signal.aborted) return 'ended'
+    if (error instanceof TooSlow) return 'too_slow'
+    const last = options.onError?.(error)
+    if (last) pen.write(encodeFrame(last))
+    return 'failed'
+  }
+
+  const outcome = await run().catch(failure)
+  clearInterval(ping)
+  pull.giveUp()
+  if (isStopping(options.signal) && !res.closed) {
+    // Spread out: all of its readers are told in the same moment.
+    const retry = Math.round((options.retryMs ?? PARTING_RETRY_MS) * (0.5 + Math.random()))
+    pen.write(encodeFrame({ retry }))
+  }
+  if (pen.isStalled) return 'stalled'
+  if (res.closed) return 'hung_up'
+  finish(res, drainMs)
+  return outcome
+}

@@ -1,0 +1,67 @@
+/**
+ * The fields that the agent and the operator API read alike: names, spans, A2A documents, pages.
+ * Both are ours, so what they do not know they refuse by name; a typing error never reads as
+ * consent. Every number has an end that a column can hold.
+ */
+import { randomUUID } from 'node:crypto'
+import { z } from 'zod'
+import { STATE_NAMES } from '../../domain/lifecycle.ts'
+import type { Message, TodoFilter } from '../../domain/todo.ts'
+import { artifactMembers, jsonObject, name, oneContent, partMembers, text } from './parts.ts'
+
+/** Ten years: a bound for spans that have no narrower one. */
+const MAX_SPAN_SECONDS = 315_360_000
+
+/** A whole number of seconds; longer than nothing unless said otherwise. */
+export const seconds = (min = 1, max = MAX_SPAN_SECONDS) => z.int().min(min).max(max)
+
+/** The wait of an interrupt: zero or less is unbounded, as in the settings (ADR-0046). */
+export const interruptTtl = seconds(-MAX_SPAN_SECONDS)
+
+/** A place in a todo's order of events, as a column can hold it. */
+export const seq = z.int().min(0).max(2_147_483_647)
+
+export const queueName = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must match ^[a-z0-9][a-z0-9-]{0,62}$')
+
+const part = z.strictObject(partMembers).superRefine(oneContent)
+
+export const artifact = z.strictObject({ ...artifactMembers, parts: z.array(part).min(1) })
+
+/** A message whose author is known by the method; its id and its role may be left to the server. */
+export const messageFrom = (role: Message['role']) =>
+  z.strictObject({
+    messageId: name.default(() => randomUUID()),
+    contextId: text.exactOptional(),
+    taskId: text.exactOptional(),
+    role: z.literal(role).default(role),
+    parts: z.array(part).min(1),
+    metadata: jsonObject.exactOptional(),
+    extensions: z.array(text).exactOptional(),
+    referenceTaskIds: z.array(text).exactOptional(),
+  })
+
+/**
+ * The params of both `todos.list`. A filter is what equals it: any text may be asked for. As
+ * wherever every member may be left out, so may the params.
+ */
+export const todoQueryMembers = {
+  queue: text.exactOptional(),
+  state: z.enum(STATE_NAMES).exactOptional(),
+  contextId: text.exactOptional(),
+  pageSize: z.int().min(1).max(100).default(50),
+  pageToken: text.exactOptional(),
+}
+
+export const todoQuery = z.strictObject(todoQueryMembers).prefault({})
+
+/** An empty page token is what the last page gives, and asks for the first. */
+export const toFilter = (query: z.output<typeof todoQuery>): TodoFilter => ({
+  ...(query.queue !== undefined && { queue: query.queue }),
+  ...(query.contextId !== undefined && { contextId: query.contextId }),
+  ...(query.state !== undefined && { states: [query.state] }),
+  ...(query.pageToken && { pageToken: query.pageToken }),
+  pageSize: query.pageSize,
+  includeArtifacts: false,
+})

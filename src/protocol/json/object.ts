@@ -1,0 +1,9 @@
+/** JSON objects: how to recognize one, and the two names of a field. */
+import type { JsonObject } from '../../domain/todo.ts'
+
+/** Of what was parsed from JSON: neither a list nor null. */
+export const isObject = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** The proto's own snake_case name of a field. ProtoJSON writes lowerCamelCase and reads both. */
+export const snake = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)

@@ -1,0 +1,103 @@
+/**
+ * What the board shows: lanes of todos, a page at a time, each as a card with what it asks and of
+ * whom. A lane is a phase of life (domain/lifecycle.ts), so no state is named here but `failed`,
+ * which is in two of them and, dead, in one of its own.
+ */
+
+import { watchScope } from '../../domain/endpoint.ts'
+import {
+  ENDED_STATES,
+  HELD_STATES,
+  INTERRUPT_STATES,
+  phaseOf,
+  STATE_NAMES,
+  STATES,
+  type State,
+} from '../../domain/lifecycle.ts'
+import type { TodoFilter, TodoView } from '../../domain/todo.ts'
+import { readEndpointsById } from '../../store/admin/endpoints.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import { listTodos } from '../../store/todos/list.ts'
+import { readNotes } from '../../store/todos/questions.ts'
+import type { BoardCard, BoardLane, BoardService } from '../contract.ts'
+import type { Directory } from '../registry.ts'
+import { questionsOf } from '../tasks/questions.ts'
+
+const LANES: Record<
+  BoardLane,
+  { states: readonly State[]; retrying?: TodoFilter['retrying'] & string }
+> = {
+  waiting: {
+    states: [...STATE_NAMES.filter((state) => STATES[state] === 'waiting'), 'failed'],
+    retrying: 'only',
+  },
+  held: { states: HELD_STATES },
+  interrupted: { states: INTERRUPT_STATES },
+  ended: { states: ENDED_STATES, retrying: 'never' },
+  dead: { states: ['failed'], retrying: 'never' },
+}
+
+/** A lane of millions is not counted to its end for a number at its head. */
+const COUNTED_TO = 10_000
+
+export interface BoardParts {
+  database: Database
+  directory: Pick<Directory, 'queue' | 'queues' | 'settings'>
+}
+
+export const createBoardService = ({ database, directory }: BoardParts): BoardService => {
+  const toCards = async (views: readonly TodoView[]): Promise<BoardCard[]> => {
+    if (views.length === 0) return []
+    const todos = views.map(({ todo }) => todo)
+    const held = todos.filter((todo) => phaseOf(todo) === 'held').map(({ id }) => id)
+    const clients = new Set(todos.flatMap(({ clientId }) => clientId ?? []))
+    const [questions, notes, senders] = await Promise.all([
+      questionsOf(database, directory, todos),
+      readNotes(database, held),
+      readEndpointsById(database, [...clients]),
+    ])
+    return views.map((view, i) => ({
+      view,
+      question: questions[i] ?? null,
+      client: senders.get(view.todo.clientId ?? '')?.name ?? null,
+      progress: notes.get(view.todo.id) ?? null,
+    }))
+  }
+
+  return {
+    countedTo: COUNTED_TO,
+
+    lane: async (lane, { queues, states: asked, contextId }, { size, token }, caller) => {
+      const scope = watchScope(caller)
+      const { states, ...rest } = LANES[lane]
+      const shown = asked ? states.filter((state) => asked.includes(state)) : states
+      if (shown.length === 0) return { cards: [], total: 0, nextPageToken: '' }
+      const { todos, totalSize, nextPageToken } = await listTodos(
+        database,
+        {
+          ...rest,
+          states: shown,
+          ...(queues && { queues }),
+          ...(contextId !== null && { contextId }),
+          ...(token !== undefined && { pageToken: token }),
+          pageSize: size,
+          countTo: COUNTED_TO,
+          includeArtifacts: false,
+        },
+        scope,
+      )
+      return { cards: await toCards(todos), total: totalSize, nextPageToken }
+    },
+
+    cards: async (ids, caller) => {
+      const filter = { ids, pageSize: ids.length, includeArtifacts: false }
+      const { todos } = await listTodos(database, filter, watchScope(caller))
+      return toCards(todos)
+    },
+
+    queues: async (caller) =>
+      caller.kind === 'operator'
+        ? [...(await directory.queues()).keys()]
+        : [...caller.endpoint.queues],
+  }
+}

@@ -1,0 +1,114 @@
+/**
+ * Who is logged in to the board in a browser. A session is a random secret in an HttpOnly cookie; a
+ * code is a secret that makes one session and is then spent, so that no token ever stands in a URL.
+ * Both are rows: any node knows them, and a restart ends none. A session is looked at with each
+ * request, and ends with the token it was opened with.
+ */
+import { timingSafeEqual } from 'node:crypto'
+import { type Caller, watchScope } from '../../domain/endpoint.ts'
+import { Refusal } from '../../domain/errors.ts'
+import {
+  addBoardCode,
+  addBoardSession,
+  type BoardSessionRow,
+  endBoardSession,
+  readBoardSession,
+  readBoardSessions,
+  revokeBoardSessions,
+  spendBoardCode,
+} from '../../store/admin/board-sessions.ts'
+import { readEndpointByHash } from '../../store/admin/endpoints.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import type { Authenticate, BoardSessions } from '../contract.ts'
+import { hashOf, isSecret, newSecret } from './secret.ts'
+
+/** A working day. */
+const SESSION_SECONDS = 12 * 3600
+
+export interface BoardSessionsParts {
+  database: Database
+  authenticate: Authenticate
+  adminToken: string | null
+}
+
+export const createBoardSessions = (parts: BoardSessionsParts): BoardSessions => {
+  const { database, authenticate } = parts
+  const admin = parts.adminToken === null ? null : hashOf(parts.adminToken)
+
+  const isAdmin = (token: Buffer | null): boolean =>
+    admin === null || token === null ? admin === token : timingSafeEqual(admin, token)
+
+  const callerOf = async (token: string): Promise<Caller | null> =>
+    admin !== null && isAdmin(hashOf(token)) ? { kind: 'operator' } : authenticate(token)
+
+  const open = async (token: Buffer | null): Promise<string> => {
+    const secret = newSecret()
+    await addBoardSession(database, {
+      secret: hashOf(secret),
+      token,
+      seconds: SESSION_SECONDS,
+    })
+    return secret
+  }
+
+  /** Whoever its token belongs to now. */
+  const whoseIs = async ({ token_sha256: token }: BoardSessionRow): Promise<Caller | null> => {
+    if (isAdmin(token)) return { kind: 'operator' }
+    const endpoint = token && (await readEndpointByHash(database, token))
+    return endpoint && { kind: 'endpoint', endpoint }
+  }
+
+  return {
+    sessionSeconds: SESSION_SECONDS,
+
+    issueCode: async (seconds) => {
+      const secret = newSecret()
+      await addBoardCode(database, { secret: hashOf(secret), seconds })
+      return secret
+    },
+
+    login: async (proof) => {
+      if ('code' in proof) {
+        if (!isSecret(proof.code) || !(await spendBoardCode(database, hashOf(proof.code)))) {
+          return null
+        }
+        return open(admin)
+      }
+      const caller = await callerOf(proof.token)
+      if (!caller) return null
+      watchScope(caller)
+      return open(hashOf(proof.token))
+    },
+
+    authenticate: async (secret) => {
+      const row = isSecret(secret) ? await readBoardSession(database, hashOf(secret)) : null
+      return row && whoseIs(row)
+    },
+
+    end: async (secret) => {
+      if (isSecret(secret)) await endBoardSession(database, hashOf(secret))
+    },
+
+    list: async () => {
+      const rows = await readBoardSessions(database)
+      return Promise.all(
+        rows.map(async (row) => {
+          const caller = await whoseIs(row)
+          return {
+            id: row.id,
+            endpoint: caller?.kind === 'endpoint' ? caller.endpoint : null,
+            live: caller !== null,
+            createdAt: row.created_at,
+            expiresAt: row.expires_at,
+          }
+        }),
+      )
+    },
+
+    revoke: async (id) => {
+      const count = await revokeBoardSessions(database, id)
+      if (id !== null && count === 0) throw new Refusal('not_found')
+      return count
+    },
+  }
+}

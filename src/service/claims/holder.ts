@@ -1,0 +1,67 @@
+/**
+ * What every verb of a holder has in common: it names the todo and the fence of its claim, is
+ * refused with stale_fence once the lease is lost, and counts what it ends.
+ */
+import type { Metrics } from '../../base/metrics.ts'
+import { type Caller, type Endpoint, endpointWith, type Scope } from '../../domain/endpoint.ts'
+import type { Verb } from '../../domain/lifecycle.ts'
+import type { Brought } from '../../store/move/batch.ts'
+import type { Change } from '../../store/move/change.ts'
+import {
+  CROWDED,
+  type CrowdedVerb,
+  isCrowded,
+  type Moved,
+  transitionMany,
+  transitionOne,
+} from '../../store/move/move.ts'
+import type { Database, Session } from '../../store/postgres/database.ts'
+import { createGather } from '../batcher.ts'
+import type { Held } from '../contract.ts'
+
+export interface HolderParts {
+  database: Database
+  metrics: Metrics
+}
+
+export interface Holder {
+  /** Without a session of its own, a verb that comes in crowds shares statements with others. */
+  move(verb: Verb, held: Held, caller: Caller, change?: Change, session?: Session): Promise<Moved>
+  /** Counts an attempt that ended so. */
+  count(moved: Moved, outcome: string): void
+}
+
+/** Every todo in the queues of this agent. */
+export const scopeOf = (endpoint: Endpoint): Scope => ({ kind: 'queues', queues: endpoint.queues })
+
+/** A move that may share a statement, and within what it may be told why it was refused. */
+interface Gathered extends Brought {
+  scope: Scope
+}
+
+export const createHolder = ({ database, metrics }: HolderParts): Holder => {
+  const gatherOf = (verb: CrowdedVerb) =>
+    createGather<Gathered, Moved>({
+      one: ({ id, change, scope }) => transitionOne(database, verb, id, change, scope),
+      many: (all) => transitionMany(database, verb, all),
+    })
+  const gathers = Object.fromEntries(CROWDED.map((verb) => [verb, gatherOf(verb)])) as Record<
+    CrowdedVerb,
+    ReturnType<typeof gatherOf>
+  >
+
+  return {
+    move: (verb, { id, fence }, caller, more = {}, session = undefined) => {
+      const endpoint = endpointWith(caller, 'work')
+      const change = { ...more, endpoint: endpoint.id, fence }
+      const scope = scopeOf(endpoint)
+      return session === undefined && isCrowded(verb)
+        ? gathers[verb]({ id, change, scope })
+        : transitionOne(session ?? database, verb, id, change, scope)
+    },
+    count: ({ todo }, outcome) => {
+      metrics.attemptsEnded.inc({ queue: todo.queue, outcome })
+      if (todo.finishedAt) metrics.todosFinished.inc({ queue: todo.queue, state: todo.state })
+    },
+  }
+}

@@ -1,0 +1,31 @@
+/**
+ * Budgets that only shrink (system.md section 8): what a child may do is among what its parent may,
+ * never a fixed catalogue; how deep and how many, it is bounded.
+ */
+import { Refusal } from '../../domain/errors.ts'
+
+export const DEPTH_AT_MOST = 8
+export const LIVE_CHILDREN_AT_MOST = 1000
+
+/** What both allow; null is everything. */
+export const narrower = (
+  a: readonly string[] | null,
+  b: readonly string[] | null,
+): string[] | null => {
+  if (a === null || b === null) return (a ?? b)?.slice() ?? null
+  return a.filter((effect) => b.includes(effect))
+}
+
+/**
+ * The effects of a child: those asked for, else its parent's; null is everything. Refuses:
+ * forbidden, naming what the parent may not do itself.
+ */
+export const shrink = (
+  parent: readonly string[] | null,
+  asked: readonly string[] | undefined,
+): readonly string[] | null => {
+  if (asked === undefined) return parent
+  const refused = parent === null ? [] : asked.filter((effect) => !parent.includes(effect))
+  if (refused.length === 0) return [...new Set(asked)]
+  throw new Refusal('forbidden', { refused }, `The budget has no ${refused.join(', ')} to give`)
+}

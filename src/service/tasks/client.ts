@@ -1,0 +1,78 @@
+/**
+ * What a client may ask: send, get, list, cancel. Which of the queue's todos it may see follows
+ * from its rights.
+ */
+import type { Metrics } from '../../base/metrics.ts'
+import { type Caller, may, type Scope } from '../../domain/endpoint.ts'
+import { Refusal } from '../../domain/errors.ts'
+import type { TodoView } from '../../domain/todo.ts'
+import type { Database } from '../../store/postgres/database.ts'
+import { listTodos } from '../../store/todos/list.ts'
+import { readView, readViews } from '../../store/todos/view.ts'
+import { createGather } from '../batcher.ts'
+import type { ClientService } from '../contract.ts'
+import type { Push } from '../push/configs.ts'
+import type { Directory } from '../registry.ts'
+import { cancelTodo } from './cancel.ts'
+import type { Keys } from './idempotency.ts'
+import type { Deliver } from './reply.ts'
+import type { Intake } from './submit.ts'
+
+export interface ClientParts {
+  database: Database
+  directory: Directory
+  deliver: Deliver
+  intake: Intake
+  keys: Keys
+  push: Pick<Push, 'vet'>
+  metrics: Metrics
+}
+
+/** Its own tasks for a client; with the verb `answer`, any task of the queue. */
+const scopeFor = (caller: Caller, queue: string): Scope => {
+  if (caller.kind === 'operator') throw new Refusal('forbidden')
+  if (may(caller, 'answer', queue)) return { kind: 'queues', queues: [queue] }
+  return { kind: 'client', clientId: caller.endpoint.id, queue }
+}
+
+export const createClientService = (parts: ClientParts): ClientService => {
+  const { database, directory, deliver, intake, keys, push, metrics } = parts
+  const look = createGather<{ id: string; scope: Scope }, TodoView | null>({
+    keyOf: ({ scope }) => JSON.stringify(scope),
+    one: ({ id, scope }) => readView(database, id, scope),
+    many: (all) =>
+      readViews(
+        database,
+        all.map(({ id }) => id),
+        all[0]!.scope,
+      ),
+  })
+  return {
+    send: async (send, caller) => {
+      if (caller.kind === 'operator') throw new Refusal('forbidden')
+      const { message, queue } = send
+      const { id: clientId } = caller.endpoint
+      if (message.taskId) {
+        if (!may(caller, 'send', queue) && !may(caller, 'answer', queue)) {
+          throw new Refusal('forbidden')
+        }
+        const scope = scopeFor(caller, queue)
+        const key = await keys.of(send, null, clientId)
+        const config = send.push && push.vet(send.push, caller)
+        return deliver(message.taskId, message, scope, clientId, key, config)
+      }
+      const found = await directory.queue(queue)
+      if (!found || !may(caller, 'send', queue)) throw new Refusal('forbidden')
+      return intake.take(send, found, caller.endpoint, send.push && push.vet(send.push, caller))
+    },
+    get: async (id, scope, options) => {
+      const view = await ((options?.artifacts ?? true)
+        ? look({ id, scope })
+        : readView(database, id, scope, false))
+      if (!view) throw new Refusal('not_found')
+      return view
+    },
+    list: (filter, scope) => listTodos(database, filter, scope),
+    cancel: (id, scope) => cancelTodo(database, metrics, id, scope),
+  }
+}

@@ -1,0 +1,69 @@
+/**
+ * An operator's retry of a dead letter: a new todo with its first message, its sender and its
+ * settings, no wider than it was. The dead one stays as it ended.
+ */
+import { newId } from '../../base/uuid.ts'
+import { Refusal } from '../../domain/errors.ts'
+import type { Timeouts } from '../../domain/policy.ts'
+import type { Todo, TodoView } from '../../domain/todo.ts'
+import { readQueues } from '../../store/admin/queues.ts'
+import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
+import type { Family } from './children.ts'
+import type { Intake } from './submit.ts'
+import { excerpt } from './text.ts'
+
+export interface RetryParts {
+  database: Database
+  intake: Pick<Intake, 'add'>
+  family: Pick<Family, 'retry'>
+}
+
+/** Refuses: wrong_state, duplicate (it was retried before), not_found, limit. */
+export type Retry = (dead: TodoView) => Promise<Todo>
+
+export const createRetry = ({ database, intake, family }: RetryParts): Retry => {
+  const again = async ({ todo, messages, metadata }: TodoView): Promise<Todo | null> => {
+    const queue = (await readQueues(database)).find(({ name }) => name === todo.queue)
+    const first = messages[0]
+    if (!queue || !first) return null
+    const id = newId()
+    const next = {
+      id,
+      queue: todo.queue,
+      contextId: todo.contextId,
+      clientId: todo.clientId,
+      priority: todo.priority,
+      maxAttempts: todo.maxAttempts,
+      message: { ...first.message, taskId: id },
+      ...(metadata && { metadata }),
+      timeouts: timeoutsOf(todo),
+      ...(todo.effects && { effects: todo.effects }),
+      detail: { text: excerpt(first.message) },
+      retryOf: todo.id,
+    }
+    return todo.depth > 0 ? family.retry(todo, next) : intake.add(next, queue)
+  }
+
+  return async (dead) => {
+    const { id, queue, state, finishedAt } = dead.todo
+    if (state !== 'failed' || !finishedAt) throw new Refusal('wrong_state', { id, state })
+    try {
+      const added = await again(dead)
+      if (!added) throw new Refusal('not_found', {}, `there is no queue ${queue} any more`)
+      return added
+    } catch (error) {
+      if (!isUniqueViolation(error, 'todo_retried_once')) throw error
+      throw new Refusal('duplicate', { id }, 'This todo was retried before')
+    }
+  }
+}
+
+/** As long as the dead one had, counted anew. */
+const timeoutsOf = ({ limits, closeAt, createdAt }: Todo): Timeouts => ({
+  ...(limits.scheduleToStartSeconds !== null && { scheduleToStart: limits.scheduleToStartSeconds }),
+  ...(limits.startToCloseSeconds !== null && { startToClose: limits.startToCloseSeconds }),
+  ...(limits.heartbeatSeconds !== null && { heartbeat: limits.heartbeatSeconds }),
+  ...(closeAt && {
+    scheduleToClose: Math.max(1, Math.round((closeAt.getTime() - createdAt.getTime()) / 1000)),
+  }),
+})

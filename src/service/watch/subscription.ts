@@ -1,0 +1,120 @@
+/**
+ * One reader of the feed, which is no more than a cursor in its tail: it pulls what lies behind it,
+ * is told where something is missing, and may be handed what comes once it has caught up.
+ */
+import { createMemo } from '../../base/memo.ts'
+import type { FeedEvent } from '../../domain/todo.ts'
+import { STEP } from '../../store/todos/events.ts'
+import type { Gap, OpenFeed } from '../contract.ts'
+import type { Tail } from './tail.ts'
+
+export interface ReaderParts {
+  from: number
+  tail: Pick<Tail<FeedEvent>, 'next' | 'live'>
+  /** The last event that needs no telling. */
+  cursor: number
+  /** Null stands for all. */
+  queues: readonly string[] | null
+  /** What is missing before the first event. */
+  gap?: Gap
+  signal: AbortSignal
+}
+
+/** Up to where events of these queues were deleted that a reader of this one may have missed. */
+const deletedBefore = ({ deleted = [] }: FeedEvent, queues: readonly string[] | null): number =>
+  Math.max(
+    0,
+    ...deleted
+      .filter(({ queue }) => queues === null || queues.includes(queue))
+      .map(({ position }) => position),
+  )
+
+const NOTHING: never[] = []
+
+/** Readers of the same queues are handed the same list, of which frames are made once. */
+const wantedOf = createMemo<readonly FeedEvent[], readonly FeedEvent[]>()
+
+/** A class, since there are thousands: none has functions of its own. */
+class Reader implements OpenFeed {
+  readonly from: number
+  readonly #tail: ReaderParts['tail']
+  readonly #queues: readonly string[] | null
+  readonly #signal: AbortSignal
+  #cursor: number
+  #seen: number
+  #items: (FeedEvent | Gap)[] = NOTHING
+  #push: (events: readonly FeedEvent[]) => boolean = () => false
+  #end: () => void = () => {}
+
+  constructor({ from, tail, cursor, queues, gap, signal }: ReaderParts) {
+    this.from = from
+    this.#tail = tail
+    this.#queues = queues
+    this.#signal = signal
+    this.#cursor = cursor
+    this.#seen = gap ? gap.oldest : cursor + 1
+    if (gap) this.#items = [gap]
+  }
+
+  get events(): this {
+    return this
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  async next(): Promise<IteratorResult<FeedEvent | Gap, undefined>> {
+    while (this.#items.length === 0) {
+      const page = await this.#tail.next(this.#cursor, this.#signal)
+      if (page.length === 0) return { done: true, value: undefined }
+      this.#cursor = page.at(-1)!.position
+      // Turned round, to be taken from its end.
+      this.#items = page.flatMap((event) => this.#itemsOf(event)).reverse()
+    }
+    return { done: false, value: this.#items.pop()! }
+  }
+
+  live(push: (events: readonly FeedEvent[]) => boolean, end: () => void): (() => void) | null {
+    if (this.#items.length > 0) return null
+    this.#push = push
+    this.#end = end
+    return this.#tail.live(this.#cursor, this)
+  }
+
+  /** Of the tail. */
+  take(events: readonly FeedEvent[]): boolean {
+    if (events.some(({ deleted }) => deleted !== undefined)) return false
+    const all =
+      this.#queues === null
+        ? events
+        : wantedOf(events, JSON.stringify(this.#queues), () =>
+            events.filter((event) => this.#isWanted(event)),
+          )
+    const isKnown = events[0]!.position <= this.#cursor
+    const wanted = isKnown ? all.filter(({ position }) => position > this.#cursor) : all
+    if (wanted.length > 0 && !this.#push(wanted)) return false
+    this.#cursor = Math.max(this.#cursor, events.at(-1)!.position)
+    this.#seen = Math.max(this.#seen, this.#cursor)
+    return true
+  }
+
+  end(): void {
+    this.#end()
+  }
+
+  #isWanted({ queue }: FeedEvent): boolean {
+    return this.#queues === null || this.#queues.includes(queue)
+  }
+
+  #itemsOf(event: FeedEvent): (FeedEvent | Gap)[] {
+    // Deleted while this reader was on its way there.
+    const deleted = deletedBefore(event, this.#queues)
+    const missing = deleted > this.#seen ? [{ gap: true as const, oldest: deleted + STEP }] : []
+    this.#seen = Math.max(this.#seen, deleted, event.position)
+    return this.#isWanted(event) ? [...missing, event] : missing
+  }
+}
+
+export const readerOf = (parts: ReaderParts): OpenFeed & Required<Pick<OpenFeed, 'live'>> =>
+  new Reader(parts)

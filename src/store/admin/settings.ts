@@ -1,0 +1,26 @@
+/** Settings rows: what an operator may change while everything runs. Values are text as typed. */
+import { type Session, statement } from '../postgres/database.ts'
+
+const readAll = statement<{ key: string; value: string }>(
+  'settings_read',
+  'select key, value from settings',
+)
+const put = statement<never>(
+  'setting_put',
+  `insert into settings (key, value) values (:key, :value)
+  on conflict (key) do update set value = excluded.value, updated_at = now()`,
+)
+const drop = statement<never>('setting_drop', 'delete from settings where key = :key')
+
+export const readSettings = async (session: Session): Promise<ReadonlyMap<string, string>> =>
+  new Map((await session.run(readAll, {})).map(({ key, value }) => [key, value]))
+
+/** Null removes the row. */
+export const writeSetting = async (
+  session: Session,
+  key: string,
+  value: string | null,
+): Promise<void> => {
+  await (value === null ? session.run(drop, { key }) : session.run(put, { key, value }))
+  session.ring([{ topic: 'settings', count: 1 }])
+}

@@ -1,0 +1,290 @@
+/** A todo made: pending and claimable, or in line behind its conversation, or refused at intake. */
+import { Refusal } from '../../domain/errors.ts'
+import type { Timeouts } from '../../domain/policy.ts'
+import type { KeptPushConfig } from '../../domain/push.ts'
+import type { EventDetail, JsonObject, Message, Todo } from '../../domain/todo.ts'
+import {
+  isUniqueViolation,
+  type Session,
+  type Statement,
+  statement,
+  type Values,
+} from '../postgres/database.ts'
+import {
+  claimingKey,
+  KEY_ONCE,
+  type KnownKey,
+  type KnownRow,
+  keyParameters,
+  knownKey,
+  type SendKey,
+  toKnown,
+} from '../todos/idempotency.ts'
+import { TODO_COLUMNS, type TodoRow, toTodo } from '../todos/row.ts'
+import { addingConfig, pushValues } from './effects.ts'
+
+export interface NewTodo {
+  id: string
+  queue: string
+  contextId: string
+  clientId: string | null
+  priority: number
+  maxAttempts: number
+  message: Message
+  metadata?: JsonObject
+  detail: EventDetail
+  timeouts?: Timeouts
+  retryOf?: string
+  /** The conversation to stand in line in. */
+  line?: string
+  /** Nobody can stand in that line yet. */
+  firstInLine?: boolean
+  /** Refused at intake: it is written down as ended. */
+  rejected?: boolean
+  /** A child: of whom (null: nobody any more), how deep, and by when it has to end at the latest. */
+  parent?: { id: string | null; depth: number; closeAt: Date | null }
+  effects?: readonly string[]
+  /** Its first webhook. */
+  push?: KeptPushConfig
+}
+
+/** Columns of a row that tells of no key. */
+const NO_KEY = ', null::uuid as known_todo, null::int as known_seq, null::text as known_digest'
+/** Where the key is known, that is the one row. */
+const OR_KNOWN = `
+  and not exists (select from known)
+union all
+select ${TODO_COLUMNS('null_todo')}, k.known_todo, k.known_seq, k.known_digest
+from (select (null::todos).*) as null_todo cross join known k`
+
+/** What ends at intake is told: nothing else will be. */
+const OWED_AT_ONCE = "a.state = 'rejected'"
+
+/** Its webhook, and what that is owed. */
+const HOOKED = `,
+configured as (${addingConfig('a.id', OWED_AT_ONCE)} from added a),
+owed as (
+  insert into deliveries (todo_id, config_id, seq, queue)
+  select a.id, :push_id, 1, a.queue from added a where ${OWED_AT_ONCE})`
+
+/** What a todo brings beside itself. */
+interface Bringing {
+  /** A key: nothing is made where it is known, and the answer tells of what it is known for. */
+  keyed?: boolean
+  hooked?: boolean
+}
+
+/** Selected from its queue, so that a queue removed a moment ago takes nothing. */
+const addText = ({ keyed = false, hooked = false }: Bringing): string => `
+with ${keyed ? `${knownKey},` : ''}spot as materialized (
+  select :line::uuid is null
+    or (not exists (select from todos f where f.line = :line::uuid and f.front)
+      and not exists (select from todos w where w.line = :line::uuid and not w.front
+        and (w.state = 'pending' or w.answered_at is not null))) as free),
+added as (
+  insert into todos (id, queue, context_id, client_id, priority, max_attempts, due_at, retry_of,
+    schedule_to_start_seconds, start_to_close_seconds, heartbeat_seconds, close_at, alarm_at, line, front,
+    state, finished_at, parent_id, depth, effects, push_version)
+  select :id::uuid, q.name, :context_id, :client_id::uuid, :priority::smallint, :max_attempts::int,
+    case when s.free and not r.rejected then now() end, :retry_of::uuid, :schedule_to_start::int, :start_to_close::int, :heartbeat::int, l.close_at,
+    case when not r.rejected then todo_alarm('pending', l.close_at, case when s.free then now() end, :schedule_to_start::int,
+      null, null, null, null) end,
+    :line::uuid, :line::uuid is not null and s.free and not r.rejected,
+    case when r.rejected then 'rejected'::todo_state else 'pending' end,
+    case when r.rejected then clock_timestamp() end,
+    :parent_id::uuid, coalesce(:depth::smallint, 0), :effects::text[],
+    ${hooked ? 1 : 0}
+  from queues q
+    cross join spot s
+    cross join lateral (select coalesce(:rejected::boolean, false) as rejected) r
+    cross join lateral (select least(now() + make_interval(secs => :schedule_to_close::int),
+      :close_by::timestamptz) as close_at) l
+  where q.name = :queue${keyed ? ' and not exists (select from known)' : ''}
+  -- Two at once: the one that loses stands in line, when it is added again.
+  on conflict (line) where front do nothing
+  returning *),
+said as (
+  insert into messages (todo_id, seq, message_id, role, sender, message, received_at)
+  select a.id, 1, :message_id, 'user', a.client_id, :message::json, a.created_at from added a),
+kept as (
+  insert into details (todo_id, metadata)
+  select a.id, :metadata::json from added a where :metadata::json is not null),
+told as (
+  insert into events (todo_id, seq, queue, context_id, verb, to_state, attempt, fence, ready, detail, at)
+  select a.id, 1, a.queue, a.context_id, 'send', a.state, 0, 0,
+    case when a.due_at is not null then 'created' end, :detail::json, a.created_at
+  from added a)${hooked ? HOOKED : ''}${keyed ? `,${claimingKey('added')}` : ''}
+select ${TODO_COLUMNS('a')}${keyed ? NO_KEY : ''} from added a
+union all
+select ${TODO_COLUMNS('null_todo')}${keyed ? NO_KEY : ''} from (select (null::todos).*) as null_todo
+where not exists (select from added) and exists (select from queues q where q.name = :queue)${
+  keyed ? OR_KNOWN : ''
+}`
+
+const addPlain = statement<TodoRow>('todo_add', addText({}))
+const addHooked = statement<TodoRow>('todo_add_hooked', addText({ hooked: true }))
+const addKeyed = statement<TodoRow & KnownRow>('todo_add_once', addText({ keyed: true }))
+const addKeyedHooked = statement<TodoRow & KnownRow>(
+  'todo_add_once_hooked',
+  addText({ keyed: true, hooked: true }),
+)
+
+/**
+ * Many at once, of the kind that needs no look at anything else: first in their lines, with nothing
+ * that only few have.
+ */
+const addManyStatement = statement<TodoRow>(
+  'todo_add_many',
+  `
+with given as materialized (
+  select * from unnest(:ids::uuid[], :queues::text[], :contexts::text[], :clients::uuid[],
+    :priorities::smallint[], :max_attempts::int[], :lines::uuid[], :schedule_to_start::int[],
+    :start_to_close::int[], :schedule_to_close::int[], :heartbeat::int[], :message_ids::text[],
+    :messages::text[], :metadata::text[], :details::text[])
+  as g(id, queue, context_id, client_id, priority, max_attempts, line, schedule_to_start,
+    start_to_close, schedule_to_close, heartbeat, message_id, message, metadata, detail)),
+fresh as materialized (
+  select g.*, clock_timestamp() as at, now() + make_interval(secs => g.schedule_to_close) as close_at
+  from given g where exists (select from queues q where q.name = g.queue)),
+added as (
+  insert into todos (id, queue, context_id, client_id, priority, max_attempts, due_at,
+    schedule_to_start_seconds, start_to_close_seconds, heartbeat_seconds, close_at, alarm_at, line, front,
+    state, status_at, created_at, updated_at)
+  select f.id, f.queue, f.context_id, f.client_id, f.priority, f.max_attempts, now(),
+    f.schedule_to_start, f.start_to_close, f.heartbeat, f.close_at,
+    todo_alarm('pending', f.close_at, now(), f.schedule_to_start, null, null, null, null),
+    f.line, f.line is not null, 'pending'::todo_state, f.at, f.at, f.at
+  from fresh f
+  returning *),
+said as (
+  insert into messages (todo_id, seq, message_id, role, sender, message, received_at)
+  select f.id, 1, f.message_id, 'user', f.client_id, f.message::json, f.at from fresh f),
+kept as (
+  insert into details (todo_id, metadata)
+  select f.id, f.metadata::json from fresh f where f.metadata is not null),
+told as (
+  insert into events (todo_id, seq, queue, context_id, verb, to_state, attempt, fence, ready, detail, at)
+  select f.id, 1, f.queue, f.context_id, 'send', 'pending', 0, 0, 'created', f.detail::json, f.at
+  from fresh f)
+select ${TODO_COLUMNS('a')} from added a`,
+)
+
+/** May be added by {@link addTodos}. */
+export const isPlain = (todo: NewTodo): boolean =>
+  (todo.line === undefined || todo.firstInLine === true) &&
+  todo.retryOf === undefined &&
+  todo.parent === undefined &&
+  todo.effects === undefined &&
+  todo.push === undefined &&
+  !todo.rejected
+
+/** As addTodo for each of these plain todos, in one statement. */
+export const addTodos = async (
+  session: Session,
+  todos: readonly NewTodo[],
+): Promise<(Todo | null)[]> => {
+  const column = (of: (todo: NewTodo) => unknown) => todos.map((todo) => of(todo) ?? null)
+  const rows = await session.run(addManyStatement, {
+    ids: column(({ id }) => id),
+    queues: column(({ queue }) => queue),
+    contexts: column(({ contextId }) => contextId),
+    clients: column(({ clientId }) => clientId),
+    priorities: column(({ priority }) => priority),
+    max_attempts: column(({ maxAttempts }) => maxAttempts),
+    lines: column(({ line }) => line),
+    schedule_to_start: column(({ timeouts }) => timeouts?.scheduleToStart),
+    start_to_close: column(({ timeouts }) => timeouts?.startToClose),
+    schedule_to_close: column(({ timeouts }) => timeouts?.scheduleToClose),
+    heartbeat: column(({ timeouts }) => timeouts?.heartbeat),
+    message_ids: column(({ message }) => message.messageId),
+    messages: column(({ message }) => JSON.stringify(message)),
+    metadata: column(({ metadata }) => metadata && JSON.stringify(metadata)),
+    details: column(({ detail }) => JSON.stringify(detail)),
+  })
+  const added = new Map(rows.map((row) => [row.id, announced(session, toTodo(row), false)]))
+  return todos.map(({ id }) => added.get(id) ?? null)
+}
+
+/** A newcomer that lost the race for the front is added again, behind the winner. */
+const TRIES = 5
+
+/** `other` reads a row that is no new todo; null asks for another try. */
+const add = async <Row extends TodoRow, Other>(
+  session: Session,
+  chosen: Statement<Row>,
+  todo: NewTodo,
+  more: Values,
+  other: (row: Row) => Other | null,
+): Promise<Todo | Other | null> => {
+  const values = { ...valuesOf(todo), ...more }
+  const isTold = todo.push !== undefined && todo.rejected === true
+  for (let tried = 1; ; tried += 1) {
+    const [row] = await session.run(chosen, values).catch((error: unknown) => {
+      if (isUniqueViolation(error, 'todos_pkey')) throw new Refusal('duplicate')
+      throw error
+    })
+    if (!row) return null
+    if (row.id !== null) return announced(session, toTodo(row), isTold)
+    const instead = other(row)
+    if (instead) return instead
+    if (tried >= TRIES) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
+  }
+}
+
+const announced = (session: Session, added: Todo, isTold: boolean): Todo => {
+  session.ring([
+    { topic: 'feed', count: 1, only: 'here' as const },
+    ...(added.dueAt ? [{ topic: `queue:${added.queue}`, count: 1 }] : []),
+    ...(isTold ? [{ topic: 'deliveries', count: 1 }] : []),
+  ])
+  return added
+}
+
+/**
+ * A new pending todo: claimable at once, or in line behind its conversation's. Null where the
+ * queue does not exist. Refuses: duplicate, where there is a todo with this id.
+ */
+export const addTodo = (session: Session, todo: NewTodo): Promise<Todo | null> =>
+  add(session, todo.push ? addHooked : addPlain, todo, {}, (): null => null)
+
+/** As addTodo where the key is free, and claims it; else what it was claimed for. */
+export const addTodoOnce = async (
+  session: Session,
+  todo: NewTodo,
+  key: SendKey,
+): Promise<Todo | KnownKey | null> => {
+  const once = () =>
+    add(session, todo.push ? addKeyedHooked : addKeyed, todo, keyParameters(key), toKnown)
+  try {
+    return await once()
+  } catch (error) {
+    if (!isUniqueViolation(error, KEY_ONCE)) throw error
+  }
+  // Sent twice at the same moment: the other one is in, and known from now on.
+  return once()
+}
+
+const valuesOf = (todo: NewTodo): Record<string, unknown> => ({
+  id: todo.id,
+  queue: todo.queue,
+  context_id: todo.contextId,
+  client_id: todo.clientId,
+  priority: todo.priority,
+  max_attempts: todo.maxAttempts,
+  message_id: todo.message.messageId,
+  message: JSON.stringify(todo.message),
+  metadata: todo.metadata && JSON.stringify(todo.metadata),
+  detail: JSON.stringify(todo.detail),
+  retry_of: todo.retryOf,
+  line: todo.line,
+  rejected: todo.rejected,
+  parent_id: todo.parent?.id,
+  depth: todo.parent?.depth,
+  close_by: todo.parent?.closeAt,
+  effects: todo.effects,
+  schedule_to_start: todo.timeouts?.scheduleToStart,
+  start_to_close: todo.timeouts?.startToClose,
+  schedule_to_close: todo.timeouts?.scheduleToClose,
+  heartbeat: todo.timeouts?.heartbeat,
+  ...pushValues(todo.push),
+})

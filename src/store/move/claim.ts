@@ -1,0 +1,71 @@
+/** The claim, and everything its claimant needs to begin, in one statement. */
+
+import type { Attempt, Child, StoredMessage, TodoView } from '../../domain/todo.ts'
+import type { Session } from '../postgres/database.ts'
+import { type AttemptJson, toAttempt } from '../todos/attempts.ts'
+import { type DocumentsRow, documentsOf, toDocuments } from '../todos/view.ts'
+import type { Change } from './change.ts'
+import { childrenOf } from './children.ts'
+import { claimStatements, transitionClaim } from './move.ts'
+
+export interface Taken {
+  view: TodoView
+  unread: StoredMessage[]
+  priorAttempts: Attempt[]
+  /** The lease of an earlier holder had lapsed: this claim ended its attempt. */
+  tookOver: boolean
+  children: Child[]
+}
+
+const PRIOR_ATTEMPTS = 5
+
+interface Extra extends DocumentsRow {
+  children: Child[] | null
+  prior: AttemptJson[] | null
+  acknowledged_seq: number
+  owed: number[] | null
+}
+
+/** On a first claim there is nothing but the message: the rest is not even looked for. */
+const claims = claimStatements<Extra>(`, m.acknowledged_seq,
+  case when m.attempts_total > 1 then ${childrenOf('m')} end as children,
+  case when m.unread > 0 then (select json_agg(o.seq order by o.seq) from messages o
+    where o.todo_id = m.id and o.owed and o.seq > m.acknowledged_seq) end as owed,
+  case when m.attempts_total > 1 then (select json_agg(a order by a.seq desc) from (
+    select * from attempts a where a.todo_id = m.id and a.seq < m.attempts_total
+    order by a.seq desc limit ${PRIOR_ATTEMPTS}) a) end as prior,
+  ${documentsOf('m', 'm.attempts_total > 1')}`)
+
+/** The statement sees the attempt it has just closed as it was before: still open. */
+const closedNow = (attempt: Attempt, at: Date): Attempt =>
+  attempt.endedAt
+    ? attempt
+    : { ...attempt, endedAt: at, outcome: 'lease_expired', disposition: 'requeued', died: true }
+
+export interface Claimed {
+  taken: Taken[]
+  /** There may be more to claim. */
+  more: boolean
+}
+
+/** Up to `limit` todos of these queues, claimed; none where none is due. */
+export const readClaimed = async (
+  session: Session,
+  queues: readonly string[],
+  limit: number,
+  change: Change,
+): Promise<Claimed> => {
+  const { moved, more } = await transitionClaim(session, claims, queues, limit, change)
+  const taken = moved.map(({ todo, from, extra }) => {
+    const view: TodoView = { todo, ...toDocuments(extra, true) }
+    const owed = new Set(extra.owed ?? [])
+    return {
+      view,
+      unread: view.messages.filter(({ seq }) => owed.has(seq)),
+      priorAttempts: (extra.prior ?? []).map((row) => closedNow(toAttempt(row), todo.updatedAt)),
+      tookOver: from === 'claimed',
+      children: extra.children ?? [],
+    }
+  })
+  return { taken, more }
+}

@@ -1,0 +1,87 @@
+/**
+ * Limits on how much runs at once, of a queue and of an endpoint: each is a room with so many
+ * places, named by the queue's name or the endpoint's id. Whoever is claimed takes a place until it
+ * ends or asks, or its lease has lapsed. Whoever waits for one hears of `room:<name>`.
+ */
+import { HELD_STATES } from '../../domain/lifecycle.ts'
+import type { Claimer, Room } from '../../domain/why.ts'
+import { type Ring, type Session, statement } from '../postgres/database.ts'
+import { FREE, inStates, LIVE } from './conditions.ts'
+
+interface Taken {
+  used: number
+  until: Date | null
+}
+
+const RUNNING = `${inStates(HELD_STATES)} and not ${FREE}`
+
+const lock = statement<never>(
+  'room_lock',
+  `select pg_advisory_xact_lock(hashtextextended('switchboard room ' || :name, 0))`,
+)
+
+/** How many run, and when the clock takes back the first of them. */
+const TAKEN = 'count(*)::int as used, min(least(t.lease_expires_at, t.alarm_at)) as until'
+
+const inQueue = statement<Taken>(
+  'room_in_queue',
+  `select ${TAKEN} from todos t where ${RUNNING} and t.queue = :name`,
+)
+const ofEndpoint = statement<{ used: number; limit: number | null }>(
+  'room_of_endpoint',
+  `select e.concurrency as limit,
+    (select count(*)::int from todos t where ${RUNNING} and t.owner = e.id) as used
+  from endpoints e where e.id = :name::uuid`,
+)
+
+/** As many as that look again once a limit has changed; by how much it did is not known. */
+const CALLED = 100
+
+export const limitChanged = (name: string): Ring => ({ topic: `room:${name}`, count: CALLED })
+
+/**
+ * How many more may be claimed in this queue. To be asked inside the transaction that claims: a lock
+ * on the name lets one claim of it count and claim at a time, so that two never take the last place.
+ */
+export const roomInQueue = async (
+  session: Session,
+  name: string,
+  limit: number,
+): Promise<number> => {
+  await session.run(lock, { name })
+  const [row] = await session.run(inQueue, { name })
+  return limit - (row?.used ?? 0)
+}
+
+/** The same of an endpoint, by the limit it has now. */
+export const roomOfEndpoint = async (session: Session, name: string): Promise<number> => {
+  await session.run(lock, { name })
+  const [row] = await session.run(ofEndpoint, { name })
+  return (row?.limit ?? Number.POSITIVE_INFINITY) - (row?.used ?? 0)
+}
+
+export const readQueueRoom = async (
+  session: Session,
+  name: string,
+  limit: number,
+): Promise<Room | null> => {
+  const [row] = await session.run(inQueue, { name })
+  return row ? { ...row, limit } : null
+}
+
+const claimers = statement<Taken & { name: string; limit: number | null }>(
+  'room_of_claimers',
+  `with taken as materialized (
+    select t.owner, ${TAKEN} from todos t where ${RUNNING} group by t.owner)
+  select e.name, e.concurrency as limit, coalesce(k.used, 0) as used, k.until
+  from endpoints e left join taken k on k.owner = e.id
+  where :queue = any(e.queues) and 'work' = any(e.verbs) and ${LIVE}
+  order by e.created_at, e.id`,
+)
+
+/** Live endpoints that may claim from this queue, with their limits. */
+export const readClaimers = async (session: Session, queue: string): Promise<Claimer[]> =>
+  (await session.run(claimers, { queue })).map(({ name, limit, used, until }) => ({
+    name,
+    room: limit === null ? null : { used, limit, until },
+  }))

@@ -1,0 +1,9 @@
+/**
+ * State names as SQL literals. They are constants of the lifecycle, so nothing can be injected, and they
+ * are not parameters because under a generic plan PostgreSQL does not see that `state = any($1)` implies
+ * the predicate of a partial index.
+ */
+import type { State } from '../../domain/lifecycle.ts'
+
+export const stateList = (states: readonly State[]): string =>
+  states.map((state) => `'${state}'`).join(', ')

@@ -1,0 +1,166 @@
+/**
+ * Runs the migrations through knex. They are imported, not read from a folder, and recorded
+ * without a file ending, so that TypeScript sources and the built package name them alike.
+ * Starts that race wait for one another on an advisory lock, which dies with its holder.
+ */
+import knexFactory, { type Knex } from 'knex'
+import pg from 'pg'
+import * as schema from '../../../migrations/0001_schema.ts'
+import * as interruptDeadline from '../../../migrations/0002_interrupt_deadline.ts'
+import * as timeouts from '../../../migrations/0003_timeouts.ts'
+import * as lines from '../../../migrations/0004_lines.ts'
+import * as families from '../../../migrations/0005_families.ts'
+import * as liveChildren from '../../../migrations/0006_live_children.ts'
+import * as idempotency from '../../../migrations/0007_idempotency.ts'
+import * as push from '../../../migrations/0008_push.ts'
+import * as answerLinks from '../../../migrations/0009_answer_links.ts'
+import * as retention from '../../../migrations/0010_retention.ts'
+import * as leaseProbe from '../../../migrations/0011_lease_probe.ts'
+import * as todoCounts from '../../../migrations/0012_todo_counts.ts'
+import { sleep } from '../../base/time.ts'
+
+interface Migration {
+  name: string
+  /** Without a transaction each of its statements can be run again after a kill. */
+  config?: { transaction: boolean }
+  up: (knex: Knex) => Promise<void>
+  down: () => Promise<void>
+}
+
+const down = async (): Promise<void> => {
+  throw new Error('migrations go forward only')
+}
+
+const MIGRATIONS: readonly Migration[] = [
+  { name: '0001_schema', ...schema, down },
+  { name: '0002_interrupt_deadline', ...interruptDeadline, down },
+  { name: '0003_timeouts', ...timeouts, down },
+  { name: '0004_lines', ...lines, down },
+  { name: '0005_families', ...families, down },
+  { name: '0006_live_children', ...liveChildren, down },
+  { name: '0007_idempotency', ...idempotency, down },
+  { name: '0008_push', ...push, down },
+  { name: '0009_answer_links', ...answerLinks, down },
+  { name: '0010_retention', ...retention, down },
+  { name: '0011_lease_probe', ...leaseProbe, down },
+  { name: '0012_todo_counts', ...todoCounts, down },
+]
+
+/** The database was migrated by a newer switchboard than this one. */
+export class SchemaTooNew extends Error {
+  constructor(unknown: string[]) {
+    super(`the database is newer than this version of switchboard: it has ${unknown.join(', ')}`)
+    this.name = 'SchemaTooNew'
+  }
+}
+
+const migrationSource: Knex.MigrationSource<Migration> = {
+  getMigrations: async () => [...MIGRATIONS],
+  getMigrationName: (migration) => migration.name,
+  getMigration: async (migration) => migration,
+}
+
+const TABLE = 'migrations'
+/** Any fixed number nobody else uses: "switchb" in ASCII. */
+const ADVISORY_LOCK = '32494411868627042'
+
+export const knexConfig = (connectionString: string): Knex.Config => ({
+  client: 'pg',
+  connection: { connectionString },
+  pool: { min: 0, max: 1 },
+  migrations: {
+    migrationSource,
+    tableName: TABLE,
+    // The advisory lock replaces knex's lock row, which a killed process would leave behind.
+    disableMigrationsListValidation: true,
+  },
+})
+
+const recorded = async (client: pg.Client): Promise<string[]> => {
+  const { rows: found } = await client.query(`select to_regclass($1) is not null as there`, [TABLE])
+  if (!found[0].there) return []
+  const { rows } = await client.query<{ name: string }>(`select name from ${TABLE} order by id`)
+  return rows.map((row) => row.name)
+}
+
+/** Names applied and not yet applied. Throws SchemaTooNew. */
+const compare = async (client: pg.Client): Promise<{ applied: string[]; missing: string[] }> => {
+  const applied = await recorded(client)
+  const known = MIGRATIONS.map((migration) => migration.name)
+  const unknown = applied.filter((name) => !known.includes(name))
+  if (unknown.length > 0) throw new SchemaTooNew(unknown)
+  return { applied, missing: known.filter((name) => !applied.includes(name)) }
+}
+
+/** A look at what is there takes no longer; applying a migration may. */
+const ANSWER_MS = 5000
+
+const withClient = async <T>(
+  connectionString: string,
+  use: (client: pg.Client) => Promise<T>,
+  limits: Pick<pg.ClientConfig, 'connectionTimeoutMillis' | 'query_timeout'> = {},
+): Promise<T> => {
+  const client = new pg.Client({
+    connectionString,
+    application_name: 'switchboard migrate',
+    ...limits,
+  })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    return await use(client)
+  } finally {
+    await client.end()
+  }
+}
+
+/** How often a start that waits for another one's migrations looks again. */
+const LOCK_POLL_MS = 100
+
+/**
+ * Asked for again and again, not waited for: an index that is built beside writers waits for every
+ * statement that began before it, so for one that waits for its builder's lock, for ever.
+ */
+const takesLock = async (client: pg.Client, pooled: boolean): Promise<boolean> => {
+  if (pooled) await client.query('begin')
+  const lock = pooled ? 'pg_try_advisory_xact_lock' : 'pg_try_advisory_lock'
+  const { rows } = await client.query<{ mine: boolean }>(`select ${lock}($1) as mine`, [
+    ADVISORY_LOCK,
+  ])
+  const mine = rows[0]?.mine === true
+  if (pooled && !mine) await client.query('rollback')
+  return mine
+}
+
+/**
+ * Brings the schema up to date; waits for another process that is doing so. Through a pooler
+ * (`pooled`) the lock's connection is ours only as long as its transaction is.
+ */
+export const migrate = async (
+  connectionString: string,
+  { pooled = false } = {},
+): Promise<{ applied: string[] }> =>
+  withClient(connectionString, async (client) => {
+    while (!(await takesLock(client, pooled))) await sleep(LOCK_POLL_MS)
+    const { missing } = await compare(client)
+    if (missing.length === 0) return { applied: [] }
+    // What the last query saw stays open as long as its transaction, and an index that is built
+    // beside writers waits for whoever may still look at it. A query without parameters closes it.
+    if (pooled) await client.query('select')
+    // The lock's connection is not knex's; knex's own lock row is freed since nobody else holds it.
+    const knex = knexFactory(knexConfig(connectionString))
+    try {
+      await knex.migrate.forceFreeMigrationsLock()
+      const [, applied] = (await knex.migrate.latest()) as [number, string[]]
+      return { applied }
+    } finally {
+      await knex.destroy()
+    }
+  })
+
+/** Names of migrations this code has and the database has not. Throws SchemaTooNew. */
+export const pendingMigrations = async (connectionString: string): Promise<string[]> =>
+  withClient(connectionString, async (client) => (await compare(client)).missing, {
+    connectionTimeoutMillis: ANSWER_MS,
+    query_timeout: ANSWER_MS,
+  })

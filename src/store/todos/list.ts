@@ -1,0 +1,193 @@
+/** Lists of todos, a page at a time, newest status first. Cursors are positions, never offsets. */
+import knexFactory, { type Knex } from 'knex'
+import { isUuid } from '../../base/uuid.ts'
+import { EVERYTHING, type Scope } from '../../domain/endpoint.ts'
+import { invalid } from '../../domain/errors.ts'
+import { ENDED_STATES, STATE_NAMES, type State } from '../../domain/lifecycle.ts'
+import type { Todo, TodoFilter, TodoPage } from '../../domain/todo.ts'
+import type { Session } from '../postgres/database.ts'
+import { stateList } from '../postgres/literals.ts'
+import { TODO_COLUMNS, type TodoRow } from './row.ts'
+import { type DocumentsRow, documentsOf, toView } from './view.ts'
+
+/**
+ * A page ends early where its messages and artifacts come to more than this, in bytes of JSON. One
+ * todo is always on it, and what is left out is behind the page's token.
+ */
+const PAGE_BYTES = 8_000_000
+
+/** Builds SQL only; it has no connection. */
+const build = knexFactory({ client: 'pg' })
+
+interface Cursor {
+  at: string
+  id: string
+}
+
+const encodeCursor = (todo: Todo): string =>
+  Buffer.from(JSON.stringify([todo.statusAt.toISOString(), todo.id])).toString('base64url')
+
+/** Just as encodeCursor writes it, in a year that the database has too. */
+const isMoment = (at: unknown): at is string =>
+  typeof at === 'string' && /^(?!0000)\d{4}-/.test(at) && new Date(at).toISOString() === at
+
+const decodeCursor = (token: string): Cursor => {
+  try {
+    const [at, id] = JSON.parse(Buffer.from(token, 'base64url').toString()) as unknown[]
+    if (isMoment(at) && typeof id === 'string' && isUuid(id)) return { at, id }
+  } catch {
+    // Falls through: whatever it was, it is not one of ours.
+  }
+  throw invalid('pageToken', 'is not a token this server gave out')
+}
+
+const scoped = (query: Knex.QueryBuilder, scope: Scope): Knex.QueryBuilder => {
+  if (scope.kind === 'client') {
+    return query.where({ 't.client_id': scope.clientId, 't.queue': scope.queue })
+  }
+  return scope.kind === 'queues' ? query.whereIn('t.queue', scope.queues) : query
+}
+
+/** Of `todos` or of their totals, which have a scope, a queue and a state in the same columns. */
+const among = (table: string, filter: TodoFilter, scope: Scope): Knex.QueryBuilder => {
+  const query = scoped(build(`${table} as t`), scope)
+  if (filter.queue !== undefined) query.where('t.queue', filter.queue)
+  if (filter.queues) query.whereIn('t.queue', filter.queues)
+  return query
+}
+
+/** Written out: a partial index serves only who names its states. */
+const inStates = (query: Knex.QueryBuilder, states: readonly State[]): Knex.QueryBuilder => {
+  const named = STATE_NAMES.filter((state) => states.includes(state))
+  return query.whereRaw(named.length > 0 ? `t.state in (${stateList(named)})` : 'false')
+}
+
+const NOT_DONE: readonly State[] = ENDED_STATES.filter((state) => state !== 'done')
+
+/** The index todos_not_done has all of them. */
+const endedNotDone = ({ states, retrying }: TodoFilter): boolean =>
+  states?.every((state) => NOT_DONE.includes(state)) === true &&
+  (retrying === 'never' || !states.includes('failed'))
+
+/** Spelled as the index todos_claim has what waits. */
+const inLiveStates = (query: Knex.QueryBuilder, states: readonly State[]): Knex.QueryBuilder =>
+  query.where((either) => {
+    inStates(
+      either,
+      states.filter((state) => state !== 'failed'),
+    )
+    if (states.includes('failed')) {
+      either.orWhereRaw(`(t.state = 'failed' and t.next_retry_at is not null)`)
+    }
+  })
+
+const matching = (filter: TodoFilter, scope: Scope): Knex.QueryBuilder => {
+  const query = among('todos', filter, scope)
+  if (filter.ids) query.whereIn('t.id', filter.ids.filter(isUuid))
+  if (filter.contextId !== undefined) query.where('t.context_id', filter.contextId)
+  if (filter.states && filter.retrying === 'only') inLiveStates(query, filter.states)
+  else if (filter.states) inStates(query, filter.states)
+  if (endedNotDone(filter)) query.whereNotNull('t.finished_at')
+  if (filter.joining === 'only') {
+    query.whereRaw(`(t.state <> 'pending' or t.join_until is not null)`)
+  }
+  if (filter.joining === 'never') query.whereNull('t.join_until')
+  if (filter.retrying === 'only' && !filter.states) {
+    query.whereRaw(`(t.state <> 'failed' or t.next_retry_at is not null)`)
+  }
+  if (filter.retrying === 'never') query.whereNull('t.next_retry_at')
+  if (filter.statusAfter) query.where('t.status_at', '>=', filter.statusAfter)
+  return query
+}
+
+const run = async <Row>(session: Session, query: Knex.QueryBuilder): Promise<Row[]> => {
+  const { sql, bindings } = query.toSQL().toNative()
+  return session.query<Row>(sql, bindings)
+}
+
+const newestFirst = (table: string) => [
+  { column: `${table}.status_at`, order: 'desc' },
+  { column: `${table}.id`, order: 'desc' },
+]
+
+const bytesOf = (table: string, document: string): string =>
+  `coalesce((select sum(octet_length(s.${document}::text)) from ${table} s where s.todo_id = f.id), 0)`
+
+/** Of the todos found, whole, as many as come before the page is full. */
+const pageOf = (found: Knex.QueryBuilder, { includeArtifacts }: TodoFilter): Knex.QueryBuilder => {
+  const documents = [bytesOf('messages', 'message')]
+  if (includeArtifacts) documents.push(bytesOf('artifacts', 'artifact'))
+  const sized = build
+    .select('f.*', build.raw(`${documents.join(' + ')} as bytes`))
+    .from(found.as('f'))
+  const before = build
+    .select('b.*', build.raw('count(*) over () as found'))
+    .select(
+      build.raw('sum(b.bytes) over (order by b.status_at desc, b.id desc) - b.bytes as before'),
+    )
+    .from(sized.as('b'))
+  return build
+    .select(build.raw(TODO_COLUMNS('t')), 'p.found')
+    .select(build.raw(documentsOf('t', includeArtifacts ? 'true' : 'false')))
+    .from(before.as('p'))
+    .join('todos as t', 't.id', 'p.id')
+    .where('p.before', '<', PAGE_BYTES)
+    .orderBy(newestFirst('p'))
+}
+
+/** Summed up from what is kept (counts.ts); how many of them join, only the todos know. */
+const summed = (filter: TodoFilter, scope: Scope): Knex.QueryBuilder => {
+  const { states, retrying, joining } = filter
+  const some = among('todo_totals', filter, scope).sum('t.count')
+  if (states) inStates(some, states)
+  if (retrying === 'only') some.whereRaw(`(t.state <> 'failed' or t.retrying)`)
+  if (retrying === 'never') some.whereRaw('not t.retrying')
+  if (joining === 'only') some.whereRaw(`t.state <> 'pending'`)
+  const joiners = among('todos', filter, scope).whereNotNull('t.join_until').count('*')
+  const counts = joining !== undefined && (states?.includes('pending') ?? true)
+  const others = !counts ? '0' : joining === 'only' ? '(?)' : '-(?)'
+  return build.select(
+    build.raw(`coalesce((?), 0) + ${others} as count`, counts ? [some, joiners] : [some]),
+  )
+}
+
+/** Nothing is asked that the kept counts do not know. */
+const isKept = ({ ids, contextId, statusAfter, countTo }: TodoFilter): boolean =>
+  [ids, contextId, statusAfter, countTo].every((asked) => asked === undefined)
+
+const counted = (filter: TodoFilter, scope: Scope): Knex.QueryBuilder => {
+  if (isKept(filter)) return summed(filter, scope)
+  const found = matching(filter, scope)
+  if (filter.countTo === undefined) return found.count('* as count')
+  const some = found.select('t.id').limit(filter.countTo)
+  return build.count('* as count').from(some.as('s'))
+}
+
+/** One page, newest status first, ids breaking ties. Refuses a token that is not one of ours. */
+export const listTodos = async (
+  session: Session,
+  filter: TodoFilter,
+  scope: Scope = EVERYTHING,
+): Promise<TodoPage> => {
+  const found = matching(filter, scope)
+    .select('t.id', 't.status_at')
+    .orderBy(newestFirst('t'))
+    .limit(filter.pageSize + 1)
+  if (filter.pageToken) {
+    const { at, id } = decodeCursor(filter.pageToken)
+    found.whereRaw('(t.status_at, t.id) < (?::timestamptz, ?::uuid)', [at, id])
+  }
+  const [rows, [total]] = await Promise.all([
+    run<TodoRow & DocumentsRow & { found: string }>(session, pageOf(found, filter)),
+    run<{ count: string }>(session, counted(filter, scope)),
+  ])
+  const todos = rows.slice(0, filter.pageSize).map((row) => toView(row, filter.includeArtifacts))
+  const last = todos.at(-1)
+  return {
+    todos,
+    nextPageToken:
+      Number(rows[0]?.found ?? 0) > todos.length && last ? encodeCursor(last.todo) : '',
+    pageSize: filter.pageSize,
+    totalSize: Number(total?.count ?? 0),
+  }
+}
