@@ -28,7 +28,7 @@ const capture = async (work: (session: Session) => Promise<unknown>): Promise<Ca
       return []
     },
     query: async () => [],
-    ring: () => {},
+    wake: () => {},
   }
   await work(session).catch(() => {})
   if (!first) throw new Error('no statement was run')

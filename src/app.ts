@@ -25,7 +25,7 @@ import type { Services } from './protocol/method.ts'
 import { OPERATOR_METHODS } from './protocol/operator/methods.ts'
 import { createGauges } from './service/operator/gauges.ts'
 import { createReadiness } from './service/operator/readiness.ts'
-import type { Directory } from './service/registry.ts'
+import type { Registry } from './service/registry.ts'
 import type { Sweep } from './service/sweeps/sweeps.ts'
 import type { Hook } from './service/watch/hooks.ts'
 
@@ -69,8 +69,8 @@ const BOARD_CODE_SECONDS = 600
 const DRAIN_MS = 13_000
 const SSE_RETRY_MS = 2000
 
-const sseRetryMs = async (directory: Directory): Promise<number> => {
-  const value = (await directory.settings()).get('sse_retry_ms')
+const sseRetryMs = async (registry: Registry): Promise<number> => {
+  const value = (await registry.settings()).get('sse_retry_ms')
   return value !== undefined && /^\d{1,7}$/.test(value) ? Number(value) : SSE_RETRY_MS
 }
 
@@ -91,10 +91,10 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
     listening: listener.address,
     publicUrl,
   })
-  const { database, wake, directory, line, services, hooks } = core
+  const { database, wakes, registry, waiters, services, hooks } = core
   const { workers } = core.supervisor
   const observe = httpObserver(metrics)
-  const { authenticate } = directory
+  const { authenticate } = registry
   const { adminToken } = config
   const onFailure = (): void => observe.unauthenticated?.('operator')
   const auth = createAuth({ authenticate, adminToken, onFailure })
@@ -107,7 +107,7 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
     auth,
     boardAuth,
     snapshots: createSnapshots(core.board, services.watch.position),
-    sseRetryMs: () => sseRetryMs(directory),
+    sseRetryMs: () => sseRetryMs(registry),
     log,
     stopping: stopping.signal,
     onStream: (feed) => streamObserver(metrics, feed),
@@ -115,7 +115,7 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
   })
   const board = createBoard({
     board: core.board,
-    pulse: core.pulse,
+    activity: core.pulse,
     services,
     operatorTable: OPERATOR_METHODS,
     sessions,
@@ -132,17 +132,17 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
     log,
     publicUrl,
     version: VERSION,
-    readQueue: directory.queue,
+    readQueue: registry.queue,
     cardForm: config.card,
     cardSigner: createCardSigner(config.cardKeys),
     ready: createReadiness({
       database,
-      wake,
+      wakes,
       databaseUrl: options.databaseUrl,
       stopping: stopping.signal,
       workers,
     }),
-    metrics: createGauges({ database, line, metrics, workers }),
+    metrics: createGauges({ database, waiters, metrics, workers }),
     agentTable: AGENT_METHODS,
     operatorTable: OPERATOR_METHODS,
     feeds: board.use(feeds, createAnswerPage({ links: services.answerLinks, log })),

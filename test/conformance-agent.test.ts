@@ -8,7 +8,7 @@ import { nextOf, resultsOf, saying, statesOf } from './support/steps.ts'
 import { until } from './support/until.ts'
 
 const app = await startApp({ maxWaitMs: 20_000 })
-const { client, agent } = await app.line('kit')
+const { client, agent } = await app.queue('kit')
 const a2a = a2aClient(app.url, 'kit', client.token)
 let running: AgentProcess
 

@@ -11,7 +11,7 @@ import { startApp } from './support/app.ts'
 const run = promisify(execFile)
 // Webhooks of the examples lead to names that are nobody's: they need not be looked for.
 const app = await startApp({ push: { resolve: async () => [] } })
-const { client, agent } = await app.line('concierge')
+const { client, agent } = await app.queue('concierge')
 let concierge: AgentProcess
 
 beforeAll(async () => {

@@ -9,8 +9,8 @@ import { startApp } from './support/app.ts'
 
 const run = promisify(execFile)
 const app = await startApp()
-const { client, agent } = await app.line('concierge')
-const echoes = await app.line('echo')
+const { client, agent } = await app.queue('concierge')
+const echoes = await app.queue('echo')
 const agents: AgentProcess[] = []
 
 beforeAll(async () => {

@@ -54,7 +54,7 @@ const MAY: Record<string, readonly string[]> = {
   embedded: ['embedded'],
   store: ['domain', 'base', 'migrations'],
   service: ['domain', 'base', 'store'],
-  protocol: ['domain', 'service/contract.ts'],
+  protocol: ['domain', 'base', 'service/contract.ts'],
   rpc: ['domain', 'base', 'protocol'],
   http: ['domain', 'base', 'protocol', 'rpc', 'service/contract.ts'],
   background: ['domain', 'base', 'service'],

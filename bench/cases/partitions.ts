@@ -5,7 +5,7 @@
  * the events are not partitioned (docs/decisions.md).
  */
 
-import { forgetTodos, type Place } from '../../src/store/move/retention.ts'
+import { forgetTodos, type Position } from '../../src/store/move/retention.ts'
 import { openDatabase } from '../../src/store/postgres/database.ts'
 import type { Lab } from '../lab.ts'
 import { runPgbench, toScript } from '../pgbench.ts'
@@ -114,7 +114,7 @@ const deleting = async (lab: Lab, name: string, withEvents: boolean): Promise<Va
       await lab.sql(url, 'vacuum analyze todos, events, messages, artifacts, attempts, details')
       const database = openDatabase({ connectionString: url, poolSize: 1 })
       let [deleted, longestMs] = [0, 0]
-      let place: Place | null = null
+      let place: Position | null = null
       const from = performance.now()
       do {
         const began = performance.now()

@@ -6,14 +6,14 @@ import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 import { createLog } from '../../src/base/log.ts'
 import { EVERYTHING } from '../../src/domain/endpoint.ts'
-import { createGather } from '../../src/service/batcher.ts'
+import { createBatcher } from '../../src/service/batcher.ts'
 import { addTodo, addTodos, type NewTodo } from '../../src/store/move/add.ts'
-import type { Brought } from '../../src/store/move/batch.ts'
+import type { BatchItem } from '../../src/store/move/batch.ts'
 import { readClaimed } from '../../src/store/move/claim.ts'
 import { type Moved, transitionMany, transitionOne } from '../../src/store/move/move.ts'
 import { type Database, openDatabase, PLANNER } from '../../src/store/postgres/database.ts'
 import { postgresBus } from '../../src/store/wake/listen-notify.ts'
-import { createWake } from '../../src/store/wake/wake.ts'
+import { createWakes } from '../../src/store/wake/wake.ts'
 import { answerParent } from '../child.ts'
 import { rate, repeat } from '../repeat.ts'
 import {
@@ -43,21 +43,21 @@ interface Steps {
 const throughStore = (url: string, endpoint: string): Steps => {
   const database: Database = openDatabase({ connectionString: url, poolSize: POOL })
   // As the services do it: what arrives while statements are under way shares the next one.
-  const add = createGather<NewTodo, unknown>({
-    one: (todo) => addTodo(database, todo),
-    many: (todos) => addTodos(database, todos),
+  const add = createBatcher<NewTodo, unknown>({
+    runOne: (todo) => addTodo(database, todo),
+    runBatch: (todos) => addTodos(database, todos),
   })
-  const complete = createGather<Brought, Moved>({
-    one: ({ id, change }) => transitionOne(database, 'complete', id, change, EVERYTHING),
-    many: (all) => transitionMany(database, 'complete', all),
+  const complete = createBatcher<BatchItem, Moved>({
+    runOne: ({ id, change }) => transitionOne(database, 'complete', id, change, EVERYTHING),
+    runBatch: (all) => transitionMany(database, 'complete', all),
   })
   const claimed = async (limit: number): Promise<Held[]> =>
-    (await readClaimed(database, [QUEUE], limit, claimChange(endpoint))).taken.map(
+    (await readClaimed(database, [QUEUE], limit, claimChange(endpoint))).claimed.map(
       ({ view }) => view.todo,
     )
-  const claim = createGather<number, Held[]>({
-    one: claimed,
-    many: async (limits) => {
+  const claim = createBatcher<number, Held[]>({
+    runOne: claimed,
+    runBatch: async (limits) => {
       const all = await claimed(limits.reduce((sum, limit) => sum + limit, 0))
       return limits.map((limit) => all.splice(0, limit))
     },
@@ -157,10 +157,10 @@ const take = (params: Way & { workers: number; batch: number; count: number }) =
 const write = async (params: { url: string; perSecond: number; seconds: number }) => {
   const database = openDatabase({ connectionString: params.url, poolSize: 4 })
   const bus = postgresBus({ connectionString: params.url })
-  const wake = createWake({ bus, log: createLog('silent') })
+  const wakes = createWakes({ bus, log: createLog('silent') })
   // A node would place its own events; this is none, and leaves it to the server.
-  database.onRing((rings) => wake.ring(rings.map(({ topic, count }) => ({ topic, count }))))
-  await wake.start()
+  database.onWake((moved) => wakes.wake(moved.map(({ topic, count }) => ({ topic, count }))))
+  await wakes.start()
   const commits: { id: string; at: bigint }[] = []
   const started = performance.now()
   for (let made = 0; made < params.perSecond * params.seconds; made += 1) {
@@ -170,7 +170,7 @@ const write = async (params: { url: string; perSecond: number; seconds: number }
     await addTodo(database, todo)
     commits.push({ id: todo.id, at: process.hrtime.bigint() })
   }
-  await wake.stop()
+  await wakes.stop()
   await database.close()
   return commits
 }

@@ -5,7 +5,7 @@ import { type Database, openDatabase } from '../store/postgres/database.ts'
 import { silentBus, type WakeBus } from '../store/wake/bus.ts'
 import { postgresBus } from '../store/wake/listen-notify.ts'
 import { natsBus } from '../store/wake/nats.ts'
-import { createWake, type Wake } from '../store/wake/wake.ts'
+import { createWakes, type Wakes } from '../store/wake/wake.ts'
 import type { SwitchboardOptions } from './options.ts'
 
 /** How wakes travel: over NATS where there is one, else over a connection that can LISTEN. */
@@ -26,7 +26,7 @@ const busOf = (options: SwitchboardOptions, log: Log): WakeBus => {
 export const createConnections = (
   options: SwitchboardOptions,
   { log, metrics }: { log: Log; metrics: Metrics },
-): { database: Database; wake: Wake } => {
+): { database: Database; wakes: Wakes } => {
   const { databaseUrl: connectionString, poolSize, acquireMs, statementMs, lockMs } = options
   const { keepAliveMs, pooled } = options
   const database = openDatabase({
@@ -37,12 +37,12 @@ export const createConnections = (
     ...(lockMs !== undefined && { lockMs }),
     ...(pooled !== undefined && { pooled }),
   })
-  const wake = createWake({
+  const wakes = createWakes({
     bus: busOf(options, log),
     log,
     onReconnect: () => metrics.listenerReconnects.inc(),
     ...(keepAliveMs !== undefined && { keepAliveMs }),
   })
-  database.onRing(wake.ring)
-  return { database, wake }
+  database.onWake(wakes.wake)
+  return { database, wakes }
 }

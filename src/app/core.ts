@@ -8,27 +8,27 @@ import { createWorkers } from '../background/workers.ts'
 import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
 import type { Services } from '../protocol/method.ts'
-import { createPulse } from '../service/board/activity.ts'
+import { createActivity } from '../service/board/activity.ts'
 import { createAnswerLinks } from '../service/board/answer-links.ts'
 import { createBoardService } from '../service/board/lanes.ts'
 import { createBoardSessions } from '../service/board/sessions.ts'
 import { createAgentService } from '../service/claims/agent.ts'
-import { createDry } from '../service/claims/cooldown.ts'
-import { createLine } from '../service/claims/waiters.ts'
+import { createClaimCooldown } from '../service/claims/cooldown.ts'
+import { createWaiters } from '../service/claims/waiters.ts'
 import { createOperatorService } from '../service/operator/operator.ts'
 import { createPush } from '../service/push/configs.ts'
-import { createDirectory } from '../service/registry.ts'
-import { createBatches } from '../service/sweep-runner.ts'
+import { createRegistry } from '../service/registry.ts'
+import { createSweepRunner } from '../service/sweep-runner.ts'
 import { createRetention } from '../service/sweeps/retention.ts'
 import { createRevocation } from '../service/sweeps/revocation.ts'
 import { createSweep } from '../service/sweeps/sweeps.ts'
-import { createFamily } from '../service/tasks/children.ts'
+import { createChildTasks } from '../service/tasks/children.ts'
 import { createClientService } from '../service/tasks/client.ts'
-import { createLines } from '../service/tasks/conversations.ts'
+import { createConversations } from '../service/tasks/conversations.ts'
 import { createKeys } from '../service/tasks/idempotency.ts'
-import { createDeliver } from '../service/tasks/reply.ts'
-import { createRate } from '../service/tasks/send-rate.ts'
-import { createIntake } from '../service/tasks/submit.ts'
+import { createReply } from '../service/tasks/reply.ts'
+import { createSendRate } from '../service/tasks/send-rate.ts'
+import { createSubmitter } from '../service/tasks/submit.ts'
 import { createHooks } from '../service/watch/hooks.ts'
 import { createWatch } from '../service/watch/watch.ts'
 import { createGuard } from '../webhook/guard.ts'
@@ -59,62 +59,78 @@ export const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
   const { log, metrics, stopping, listening, publicUrl } = parts
   const { adminToken, webhookAllowHttp: allowHttp, webhookAllow: allow } = options.config
   const pollMs = options.pollMs ?? POLL_MS
-  const { database, wake } = createConnections(options, { log, metrics })
+  const { database, wakes } = createConnections(options, { log, metrics })
 
-  const directory = createDirectory({ database, wake })
-  const line = createLine({ database, wake, pollMs })
-  const dry = createDry({ wake })
-  const watch = createWatch({ database, wake, pollMs })
-  const lines = createLines({ database, wake, metrics, log })
+  const registry = createRegistry({ database, wakes })
+  const waiters = createWaiters({ database, wakes, pollMs })
+  const cooldown = createClaimCooldown({ wakes })
+  const watch = createWatch({ database, wakes, pollMs })
+  const conversations = createConversations({ database, wakes, metrics, log })
   const guard = createGuard({ allowHttp, allow, own: listening })
   const push = createPush({ database, urlProblem: guard.urlProblem, newSecret })
-  const deliver = createDeliver({ database, lines, push, metrics })
-  const keys = createKeys({ directory })
-  const intake = createIntake({ database, deliver, lines, rate: createRate(), keys, metrics })
-  const family = createFamily({ database, directory, wake, metrics, log })
-  const batches = createBatches({ database, log })
-  const revocation = createRevocation({ database, batches, metrics })
+  const reply = createReply({ database, conversations, push, metrics })
+  const keys = createKeys({ registry })
+  const submitter = createSubmitter({
+    database,
+    reply,
+    conversations,
+    sendRate: createSendRate(),
+    keys,
+    metrics,
+  })
+  const childTasks = createChildTasks({ database, registry, wakes, metrics, log })
+  const sweepRunner = createSweepRunner({ database, log })
+  const revocation = createRevocation({ database, sweepRunner, metrics })
   const services: Services = {
-    client: createClientService({ database, directory, deliver, intake, keys, push, metrics }),
-    agent: createAgentService({ database, directory, line, dry, wake, family, metrics, pollMs }),
+    client: createClientService({ database, registry, reply, submitter, keys, push, metrics }),
+    agent: createAgentService({
+      database,
+      registry,
+      waiters,
+      cooldown,
+      wakes,
+      childTasks,
+      metrics,
+      pollMs,
+    }),
     operator: createOperatorService({
       database,
-      directory,
+      registry,
       metrics,
-      deliver,
-      intake,
-      family,
+      reply,
+      submitter,
+      childTasks,
       revocation,
     }),
-    answerLinks: createAnswerLinks({ database, directory, deliver, publicUrl }),
+    answerLinks: createAnswerLinks({ database, registry, reply, publicUrl }),
     boardSessions: createBoardSessions({
       database,
-      authenticate: directory.authenticate,
+      authenticate: registry.authenticate,
       adminToken,
     }),
     push,
     watch,
   }
-  const board = createBoardService({ database, directory })
-  const pulse = createPulse({ database, watch, log })
+  const board = createBoardService({ database, registry })
+  const pulse = createActivity({ database, watch, log })
   const hooks = createHooks({ watch, log })
 
   const sweep = createSweep({
     database,
-    directory,
-    batches,
-    lines,
-    family,
+    registry,
+    sweepRunner,
+    conversations,
+    childTasks,
     revocation,
-    retention: createRetention({ database, directory, metrics, log }),
-    onPlaced: watch.placed,
+    retention: createRetention({ database, registry, metrics, log }),
+    onPlaced: watch.sequenced,
     metrics,
     log,
   })
   const webhooks = createWebhooks(options.push, {
     database,
-    wake,
-    directory,
+    wakes,
+    registry,
     guard,
     metrics,
     log,
@@ -124,10 +140,10 @@ export const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
   const workers = createWorkers({
     sweep,
     courier: webhooks.run,
-    listen: wake.run,
+    listen: wakes.run,
     log,
     metrics,
-    onCommitted: (listener) => wake.on('feed', listener),
+    onCommitted: (listener) => wakes.on('feed', listener),
     reapMs: options.reapMs ?? REAP_MS,
     comeDueMs: options.comeDueMs ?? COME_DUE_MS,
     placeMs: options.placeMs ?? PLACE_MS,
@@ -137,13 +153,13 @@ export const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
   const supervisor = createSupervisor(workers, { log, metrics })
 
   const start = async (): Promise<void> => {
-    await wake.start()
-    line.start()
-    dry.start()
-    lines.start()
-    family.start()
+    await wakes.start()
+    waiters.start()
+    cooldown.start()
+    conversations.start()
+    childTasks.start()
     watch.start()
-    for (const name of (await directory.queues()).keys()) metrics.seedQueue(name)
+    for (const name of (await registry.queues()).keys()) metrics.seedQueue(name)
     supervisor.start()
     await hooks.start()
   }
@@ -156,13 +172,14 @@ export const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
       part: 'waits',
       owedMs: 0,
       run: () => {
-        for (const waits of [watch, line, dry, lines, family, pulse, hooks]) waits.stop()
+        for (const waits of [watch, waiters, cooldown, conversations, childTasks, pulse, hooks])
+          waits.stop()
       },
     },
-    { part: 'wakes', owedMs: 500, run: () => wake.stop() },
+    { part: 'wakes', owedMs: 500, run: () => wakes.stop() },
     { part: 'database', owedMs: 500, run: () => database.close() },
   ]
 
   const running = { services, sweep, board, pulse, hooks, supervisor }
-  return { ...running, database, wake, directory, line, start, stops }
+  return { ...running, database, wakes, registry, waiters, start, stops }
 }

@@ -6,9 +6,9 @@ import { PUSH_LIMITS } from '../domain/push.ts'
 import { fromOwed as fromOwedV1 } from '../protocol/v1/translate.ts'
 import { fromOwed as fromOwedV03 } from '../protocol/v03/push.ts'
 import { createOutbox } from '../service/push/outbox.ts'
-import type { Directory } from '../service/registry.ts'
+import type { Registry } from '../service/registry.ts'
 import type { Database } from '../store/postgres/database.ts'
-import type { Wake } from '../store/wake/wake.ts'
+import type { Wakes } from '../store/wake/wake.ts'
 import type { Guard } from '../webhook/guard.ts'
 import { createPoster } from '../webhook/post.ts'
 import { signatureOf } from '../webhook/signature.ts'
@@ -20,8 +20,8 @@ const DRAIN_MS = 5000
 
 interface WebhooksParts {
   database: Database
-  wake: Pick<Wake, 'on'>
-  directory: Directory
+  wakes: Pick<Wakes, 'on'>
+  registry: Registry
   guard: Guard
   metrics: Metrics
   log: Log
@@ -30,16 +30,16 @@ interface WebhooksParts {
 }
 
 export const createWebhooks = (options: PushOptions | undefined, parts: WebhooksParts) => {
-  const { database, wake, directory, guard, metrics, log, stopping, pollMs } = parts
+  const { database, wakes, registry, guard, metrics, log, stopping, pollMs } = parts
   const pushing = { ...DEFAULTS, ...PUSH_LIMITS, ...options }
   const poster = createPoster({ ...pushing, guard })
   const courier = createCourier({
     ...pushing,
-    outbox: createOutbox({ database, directory, limits: pushing, metrics, log }),
+    outbox: createOutbox({ database, registry, limits: pushing, metrics, log }),
     payloads: { '1.0': fromOwedV1, '0.3': fromOwedV03 },
     post: poster.post,
     sign: signatureOf,
-    onOwed: (listener) => wake.on('deliveries', listener),
+    onOwed: (listener) => wakes.on('deliveries', listener),
     stopping,
     log,
     pollMs,

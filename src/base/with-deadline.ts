@@ -9,7 +9,7 @@
  * that hung up (`signal` fired for another reason than `stopping`) makes it reject, as any error
  * of `wait` does.
  */
-export const within = async <T>(
+export const withDeadline = async <T>(
   signal: AbortSignal,
   limitMs: number,
   wait: (signal: AbortSignal) => Promise<T>,

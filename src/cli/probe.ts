@@ -1,5 +1,5 @@
 /** The configured database answers, or the command ends with a line that says what is wrong. */
-import { DatabaseUnreachable, reach } from '../store/postgres/probe.ts'
+import { DatabaseUnreachable, probe } from '../store/postgres/probe.ts'
 import { CliError, EXIT } from './exit.ts'
 
 /** Whether a pooler stands before it. Throws CliError (wrong configuration; unreachable). */
@@ -8,7 +8,7 @@ export const reachConfigured = async (
   variable = 'DATABASE_URL',
 ): Promise<{ pooled: boolean }> => {
   try {
-    return await reach(databaseUrl)
+    return await probe(databaseUrl)
   } catch (error) {
     if (!(error instanceof DatabaseUnreachable)) throw error
     const code = error.refused ? EXIT.usage : EXIT.unreachable

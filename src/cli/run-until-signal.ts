@@ -19,7 +19,7 @@ const SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const
 export const LINGER_MS = 2000
 
 /** Resolves after a signal, with everything stopped. Rejects with what a step threw, or a failure. */
-export const liveUntilSignal = async (start: (life: Life) => Promise<void>): Promise<void> => {
+export const runUntilSignal = async (start: (life: Life) => Promise<void>): Promise<void> => {
   const stops: (() => unknown)[] = []
   let interrupted = false
   let interrupt = () => {}

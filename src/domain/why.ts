@@ -6,7 +6,7 @@ import { phaseOf, STATES } from './lifecycle.ts'
 import type { Child, Todo } from './todo.ts'
 
 /** A limit on how much runs at once, and what runs under it. */
-export interface Room {
+export interface Slots {
   used: number
   limit: number
   /** When the clock takes the first of them back: its lease or a limit on its time. */
@@ -16,7 +16,7 @@ export interface Room {
 /** An endpoint that may claim; its room is null where it has no limit. */
 export interface Claimer {
   name: string
-  room: Room | null
+  slots: Slots | null
 }
 
 export interface WhyFacts {
@@ -32,7 +32,7 @@ export interface WhyFacts {
   /** While it waits for its children: all of them. */
   children: readonly Child[]
   /** The limit of its queue; null without one. */
-  room: Room | null
+  room: Slots | null
   /** The todo at the front of its conversation, while it waits in line. */
   waitsBehind: string | null
   /** What it failed with, if it did. */
@@ -84,12 +84,12 @@ const joining = ({ todo, children }: WhyFacts, since: Date): Why => {
   return { why, since, until: todo.closeAt }
 }
 
-const isFull = (room: Room | null): room is Room => room !== null && room.used >= room.limit
+const isFull = (room: Slots | null): room is Slots => room !== null && room.used >= room.limit
 
 /** So many are named. */
 const ENDPOINTS_NAMED = 3
 
-const runningFor = (whom: string, { used, limit }: Room): string =>
+const runningFor = (whom: string, { used, limit }: Slots): string =>
   `${used} of ${limit} running for ${whom}`
 
 /** Who has to come by for it, and, where limits hold everybody back, when the clock makes room. */
@@ -98,7 +98,7 @@ const claimed = ({
   claimers,
   room,
 }: WhyFacts): { by: string; until: Date | null } => {
-  const full = claimers.flatMap(({ name, room: own }) => (isFull(own) ? { name, own } : []))
+  const full = claimers.flatMap(({ name, slots: own }) => (isFull(own) ? { name, own } : []))
   const named = full
     .slice(0, ENDPOINTS_NAMED)
     .map(({ name, own }) => runningFor(`endpoint ${name}`, own))

@@ -12,13 +12,13 @@ type Gone = 'hung_up' | 'stopping' | 'withdrawn'
 export const isStopping = (signal: AbortSignal): boolean =>
   signal.aborted && signal.reason === ('stopping' satisfies Gone)
 
-export interface Attention {
+export interface CallSignal {
   /**
    * Fires with reason `hung_up` when the response closes unfinished, with `stopping` when
    * `stopping` fires, with `withdrawn` when told to.
    */
   signal: AbortSignal
-  withdraw(): void
+  revoke(): void
 }
 
 /** Who listens to a signal: its own list is searched at every new one. */
@@ -50,7 +50,7 @@ const leave = (signal: AbortSignal, listener: () => void): void => {
   if (listeners?.all.size === 0) listeners.end()
 }
 
-export const attentionOf = (res: ServerResponse, stopping?: AbortSignal): Attention => {
+export const callSignalOf = (res: ServerResponse, stopping?: AbortSignal): CallSignal => {
   const controller = new AbortController()
   const stop = (): void => controller.abort('stopping' satisfies Gone)
   if (stopping?.aborted) stop()
@@ -64,6 +64,6 @@ export const attentionOf = (res: ServerResponse, stopping?: AbortSignal): Attent
   else res.on('close', close)
   return {
     signal: controller.signal,
-    withdraw: () => controller.abort('withdrawn' satisfies Gone),
+    revoke: () => controller.abort('withdrawn' satisfies Gone),
   }
 }

@@ -9,10 +9,10 @@ import { Refusal } from '../domain/errors.ts'
 import type { Call } from '../protocol/method.ts'
 import type { Answer } from '../rpc/answer.ts'
 import { type Auth, challengeFor } from './auth.ts'
-import { type Attention, attentionOf } from './call-signal.ts'
+import { type CallSignal, callSignalOf } from './call-signal.ts'
 import { idempotencyKeyOf } from './idempotency-key.ts'
 import { requestIdOf } from './request-id.ts'
-import { watchRight } from './stream/reauthorize.ts'
+import { reauthorize } from './stream/reauthorize.ts'
 import { type StreamOptions, type StreamOutcome, writeStream } from './stream/sse.ts'
 
 /** What a call is made of, once its caller is known. */
@@ -114,13 +114,13 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
     req: Req,
     res: ServerResponse,
     { frames, onError }: Extract<Answer, { kind: 'stream' }>,
-    { signal, withdraw }: Attention,
+    { signal, revoke }: CallSignal,
     caller: Caller,
   ): Promise<void> => {
     const granted = rightsOf(caller)
-    const unwatch = watchRight({
-      holds: async () => rightsOf(await auth(req)) === granted,
-      withdraw,
+    const unwatch = reauthorize({
+      stillAllowed: async () => rightsOf(await auth(req)) === granted,
+      revoke: revoke,
       ...(recheckMs !== undefined && { everyMs: recheckMs }),
     })
     onStream?.opened()
@@ -130,9 +130,9 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
   }
 
   return async (req: Req, res: ServerResponse): Promise<void> => {
-    const attention = attentionOf(res, stopping)
-    const [answered, caller] = await answerTo(req, res, attention.signal)
-    if (answered.kind === 'stream') await sendStream(req, res, answered, attention, caller!)
+    const call = callSignalOf(res, stopping)
+    const [answered, caller] = await answerTo(req, res, call.signal)
+    if (answered.kind === 'stream') await sendStream(req, res, answered, call, caller!)
     else if (res.closed) return
     else if (answered.kind === 'json') sendJson(req, res, answered)
     else res.writeHead(204).end()

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { EXTENSION_HEADERS, extensionHeader, negotiate } from '../protocol/a2a/extensions.ts'
 import { askedVersion } from '../protocol/versions.ts'
 import type { Queue } from '../service/contract.ts'
-import { versionAsked } from './request.ts'
+import { requestedVersion } from './request.ts'
 
 const headerOf = ({ headers }: IncomingMessage, name: string): string | undefined => {
   const value = headers[name.toLowerCase()]
@@ -21,7 +21,7 @@ export const negotiated = (
     EXTENSION_HEADERS.map((name) => headerOf(req, name)),
   )
   if (active.size > 0) {
-    const version = askedVersion(...versionAsked(req))
+    const version = askedVersion(...requestedVersion(req))
     res.setHeader(extensionHeader(version ?? ''), [...active].join(', '))
   }
   return active

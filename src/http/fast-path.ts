@@ -6,20 +6,26 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Route } from './rpc-route.ts'
 
-export interface StraightParts {
+export interface FastPathParts {
   a2a: Route
   agent: Route
   /** What express would do before a route. */
   prepare(req: IncomingMessage, res: ServerResponse): void
   /** What it would do with an error that a route lets through. */
   fail(error: unknown, res: ServerResponse): void
-  walk: RequestListener
+  viaExpress: RequestListener
 }
 
 /** No query, nothing encoded, nothing in capitals that express would read as the same. */
 const PLAIN_QUEUE = /^\/a2a\/[a-z0-9._~-]+\/?$/
 
-export const straight = ({ a2a, agent, prepare, fail, walk }: StraightParts): RequestListener => {
+export const fastPath = ({
+  a2a,
+  agent,
+  prepare,
+  fail,
+  viaExpress,
+}: FastPathParts): RequestListener => {
   const routeOf = ({ method, url = '' }: IncomingMessage): Route | null => {
     if (method !== 'POST') return null
     if (url === '/agent') return agent
@@ -27,7 +33,7 @@ export const straight = ({ a2a, agent, prepare, fail, walk }: StraightParts): Re
   }
   return (req, res) => {
     const route = routeOf(req)
-    if (!route) return walk(req, res)
+    if (!route) return viaExpress(req, res)
     prepare(req, res)
     route(req, res).catch((error: unknown) => fail(error, res))
   }

@@ -9,7 +9,7 @@ const queryParameter = ({ url = '' }: IncomingMessage, name: string): string | s
 }
 
 /** The version that is asked for, by the header and by the query (A2A 3.6.1). */
-export const versionAsked = (
+export const requestedVersion = (
   req: IncomingMessage,
 ): [header: string | undefined, query: string | string[]] => {
   const header = req.headers['a2a-version']
@@ -17,5 +17,5 @@ export const versionAsked = (
 }
 
 /** Of `/a2a/<queue>`, also where the whole URL is the target (RFC 9112 3.2.2). */
-export const queueAsked = ({ url = '' }: IncomingMessage): string =>
+export const requestedQueue = ({ url = '' }: IncomingMessage): string =>
   decodeURIComponent(/^(?:[a-z]+:\/\/[^/?#]*)?\/a2a\/([^/?#]+)/i.exec(url)?.[1] ?? '')

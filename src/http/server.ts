@@ -11,7 +11,7 @@ import { enterQueue } from '../protocol/a2a/access.ts'
 import type { CardForm } from '../protocol/a2a/card-forms.ts'
 import { type CardSigner, createCardSigner } from '../protocol/a2a/card-signature.ts'
 import { turnOf } from '../protocol/agent/methods.ts'
-import { a2aError, apiError, type Wording } from '../protocol/errors.ts'
+import { a2aError, apiError, type ErrorWriter } from '../protocol/errors.ts'
 import type { Call, MethodTable, QueueCall, Services } from '../protocol/method.ts'
 import { checkVersion, createVersions, type Version, versionFor } from '../protocol/versions.ts'
 import type { Answered } from '../rpc/answer.ts'
@@ -22,9 +22,9 @@ import { createAuth } from './auth.ts'
 import { cardRouter } from './cards.ts'
 import type { CallFacts, ExchangeParts } from './exchange.ts'
 import { negotiated } from './extensions.ts'
-import { straight } from './fast-path.ts'
+import { fastPath } from './fast-path.ts'
 import { type OpsParts, opsRouter } from './ops.ts'
-import { queueAsked, versionAsked } from './request.ts'
+import { requestedQueue, requestedVersion } from './request.ts'
 import { nameRequest, requestId, requestIdOf } from './request-id.ts'
 import { restRoute } from './rest-route.ts'
 import { type Route, rpcRoute } from './rpc-route.ts'
@@ -180,15 +180,15 @@ const a2aRoute = (parts: HttpParts, versions: readonly Version[]): Route => {
     rpc: createRpc<QueueCall>({
       ...reporting(parts, 'a2a'),
       tables: versions,
-      wording: a2aError,
+      writeError: a2aError,
       batches: false,
     }),
     body: bodyOptions(parts, A2A_MEDIA_TYPES),
     open: (req, facts, res) => {
-      const served = () => versionFor(versions, ...versionAsked(req))
+      const served = () => versionFor(versions, ...requestedVersion(req))
       return {
         serve: served,
-        enter: () => enter(req, res, queueAsked(req), facts, served()),
+        enter: () => enter(req, res, requestedQueue(req), facts, served()),
       }
     },
   })
@@ -213,14 +213,14 @@ const REST_PATHS = /^\/a2a\/[^/]+\/.*[^/]/i
 
 /** POST /agent and POST /operator: one table, batches and notifications as JSON-RPC has them. */
 const apiRoute = (parts: HttpParts, surface: Surface, table: MethodTable): Route => {
-  const wording: Wording = apiError
-  const served = { table, wording }
+  const writeError: ErrorWriter = apiError
+  const served = { table, writeError }
   return rpcRoute<Call>({
     ...shared(parts, surface),
     rpc: createRpc<Call>({
       ...reporting(parts, surface),
       tables: [served],
-      wording,
+      writeError,
       batches: true,
       ...(surface === 'agent' && { turnOf }),
     }),
@@ -275,5 +275,5 @@ export const createHttp = (parts: HttpParts): Http => {
     nameRequest(req, res)
     setSecurityHeaders(res)
   }
-  return { router: app, listener: straight({ a2a, agent, prepare, fail, walk: app }) }
+  return { router: app, listener: fastPath({ a2a, agent, prepare, fail, viaExpress: app }) }
 }

@@ -116,7 +116,7 @@ interface ErrorAnswer {
 }
 
 /** How a surface words its problems. */
-export type Wording = (problem: Problem) => ErrorAnswer
+export type ErrorWriter = (problem: Problem) => ErrorAnswer
 
 interface Row {
   code: number
@@ -230,7 +230,7 @@ export const detailsOf = (problem: Problem, row: Row): object[] => {
 }
 
 /** A2A 1.0 over JSON-RPC: `data` is an array of google.rpc details, each with its `@type`. */
-export const a2aError: Wording = (problem) => {
+export const a2aError: ErrorWriter = (problem) => {
   const row = A2A_ERRORS[problem.kind]
   return answer(problem, row, detailsOf(problem, row))
 }
@@ -272,7 +272,7 @@ export const API_ERRORS: Record<ProblemKind, Row> = {
 }
 
 /** The agent and operator APIs: `data` is one object, `reason` and what goes with it. */
-export const apiError: Wording = (problem) => {
+export const apiError: ErrorWriter = (problem) => {
   const row = API_ERRORS[problem.kind]
   const { violations, state, error, unread, limit, refused, retryAfterSeconds } = problem
   const { metadata, requestId, outcome } = problem

@@ -4,7 +4,7 @@
  * the protocol brings its own table (spec 11.3, 11.5).
  */
 import { invalid } from '../domain/errors.ts'
-import type { RestWording } from './a2a/rest-errors.ts'
+import type { RestErrorWriter } from './a2a/rest-errors.ts'
 import { WireRefusal } from './errors.ts'
 import { snake } from './json/object.ts'
 import type { MethodTable, QueueCall } from './method.ts'
@@ -43,7 +43,7 @@ export interface Paths {
 export interface RestBinding {
   table: MethodTable<QueueCall>
   paths: Paths
-  wording: RestWording
+  writeError: RestErrorWriter
   /** Answered in where `Accept` names it; else in application/json. */
   mediaType?: string
 }

@@ -5,7 +5,7 @@
  */
 import type { Dialect } from '../domain/push.ts'
 import { restError } from './a2a/rest-errors.ts'
-import { a2aError, WireRefusal, type Wording } from './errors.ts'
+import { a2aError, type ErrorWriter, WireRefusal } from './errors.ts'
 import type { MethodTable, QueueCall } from './method.ts'
 import { compilePaths, NOTHING_HERE, type RestBinding } from './path.ts'
 import { createV1Methods, type V1Options } from './v1/methods.ts'
@@ -24,7 +24,7 @@ export interface Version {
   /** `Major.Minor`, as the agent card declares it. */
   version: Dialect
   table: MethodTable<QueueCall>
-  wording: Wording
+  writeError: ErrorWriter
   rest: RestBinding
   /** Its clients of JSON-RPC read a refused stream as an event, and no error in plain JSON. */
   refusesByEvent: boolean
@@ -42,24 +42,24 @@ export const createVersions = (options: V1Options): readonly Version[] => {
   const rows: Record<(typeof SERVED_VERSIONS)[number], Omit<Version, 'version' | 'explain'>> = {
     '1.0': {
       table: v1,
-      wording: a2aError,
+      writeError: a2aError,
       refusesByEvent: false,
       rest: {
         table: v1,
         paths: compilePaths(V1_PATHS),
-        wording: restError,
+        writeError: restError,
         mediaType: 'application/a2a+json',
       },
     },
     '0.3': {
       // The oldest clients say no version, which means 0.3.
       table: { ...v03, ...createV01Methods(v1, v03) },
-      wording: v03Error,
+      writeError: v03Error,
       refusesByEvent: true,
       rest: {
         table: createV03RestMethods(v1, v03),
         paths: compilePaths(V03_PATHS),
-        wording: v03RestError,
+        writeError: v03RestError,
       },
     },
   }

@@ -84,7 +84,7 @@ export const createRest = ({ log, onCall }: RestParts) => {
 
   const refused = (error: unknown, wanted: Wanted, method: string): [Json, code: number] => {
     const problem = report(error, wanted.requestId, method)
-    const { code, ...rest } = wanted.binding.wording(problem)
+    const { code, ...rest } = wanted.binding.writeError(problem)
     const { allow } = problem.metadata ?? {}
     const json: Json = { kind: 'json', ...rest, ...typed(wanted) }
     return [problem.kind === 'verb' && allow !== undefined ? { ...json, allow } : json, code]

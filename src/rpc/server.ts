@@ -4,7 +4,7 @@
  * right, params, call. Knows no protocol: rows and wordings are handed to it.
  */
 import type { Log } from '../base/log.ts'
-import { WireRefusal, type Wording } from '../protocol/errors.ts'
+import { type ErrorWriter, WireRefusal } from '../protocol/errors.ts'
 import type { Call, MethodTable, Row } from '../protocol/method.ts'
 import { readParams } from '../protocol/params.ts'
 import { type Answer, type Answered, framesOf } from './answer.ts'
@@ -22,7 +22,7 @@ import { createReport, sparingAborts } from './report.ts'
 /** Which rows serve a request, and how they word their errors. */
 interface Served<C extends Call> {
   table: MethodTable<C>
-  wording: Wording
+  writeError: ErrorWriter
   /** What to say of a method that the table lacks, where there is more to say. */
   explain?(method: string): string | undefined
   /** A stream that is refused is one event with the error, for whoever takes nothing but events. */
@@ -31,7 +31,7 @@ interface Served<C extends Call> {
 
 export interface RpcParts<C extends Call> {
   /** Words errors that come before a table is chosen. */
-  wording: Wording
+  writeError: ErrorWriter
   /** Whether arrays are batches and requests without an id are run (A2A: neither). */
   batches: boolean
   /**
@@ -91,9 +91,9 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
     error: unknown,
     id: RpcId,
     requestId: string,
-    { wording = parts.wording, method = 'unknown' } = {},
+    { writeError = parts.writeError, method = 'unknown' } = {},
   ): Answer => {
-    const { error: body, ...rest } = wording(report(error, requestId, method))
+    const { error: body, ...rest } = writeError(report(error, requestId, method))
     return { kind: 'json', ...rest, body: errorBody(id, body) }
   }
 
@@ -104,14 +104,14 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
   ): Promise<Answer> => {
     const id = request.id ?? null
     let method = 'unknown'
-    let wording = parts.wording
+    let writeError = parts.writeError
     let signal: AbortSignal | undefined
     let byEvent = false
     const words = (error: unknown): Answer =>
-      refused(sparingAborts(error, signal), id, call.requestId, { wording, method })
+      refused(sparingAborts(error, signal), id, call.requestId, { writeError, method })
     const run = async (): Promise<Answer> => {
       const served = call.serve()
-      wording = served.wording
+      writeError = served.writeError
       const row = rowOf(served, request.method)
       method = request.method
       byEvent = row.kind === 'stream' && !!served.refusesByEvent && !!call.eventsOnly

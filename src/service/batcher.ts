@@ -5,54 +5,54 @@
  */
 import { Refusal } from '../domain/errors.ts'
 
-export interface GatherParts<Item, Result> {
-  one(item: Item): Promise<Result>
+export interface BatcherParts<Item, Result> {
+  runOne(item: Item): Promise<Result>
   /**
    * The results in the order of the items, undefined for what it left undone. Where it rejects, it
    * has done nothing.
    */
-  many(items: readonly Item[]): Promise<(Result | undefined)[]>
+  runBatch(items: readonly Item[]): Promise<(Result | undefined)[]>
   /** Only items of one key go into one statement. Without it, all may. */
   keyOf?(item: Item): string
   /** Items in one statement, at most. */
-  most?: number
+  maxBatch?: number
   /** Statements under way, at most. */
-  underWay?: number
+  concurrency?: number
   /** How long an item may wait for its statement to begin, in ms; then it is refused: unavailable. */
   waitMs?: number
 }
 
-interface Waiting<Item, Result> {
+interface Queued<Item, Result> {
   item: Item
   resolve(result: Result): void
   reject(error: unknown): void
-  begun: boolean
+  started: boolean
   timer: NodeJS.Timeout | null
 }
 
-export const createGather = <Item, Result>({
-  one,
-  many,
+export const createBatcher = <Item, Result>({
+  runOne,
+  runBatch,
   keyOf,
-  most = 100,
-  underWay = 2,
+  maxBatch = 100,
+  concurrency = 2,
   waitMs = 5000,
-}: GatherParts<Item, Result>): ((item: Item) => Promise<Result>) => {
-  let waiting: Waiting<Item, Result>[] = []
+}: BatcherParts<Item, Result>): ((item: Item) => Promise<Result>) => {
+  let waiting: Queued<Item, Result>[] = []
   let running = 0
   let beginning = false
 
-  const alone = async ({ item, resolve, reject }: Waiting<Item, Result>): Promise<void> => {
+  const alone = async ({ item, resolve, reject }: Queued<Item, Result>): Promise<void> => {
     try {
-      resolve(await one(item))
+      resolve(await runOne(item))
     } catch (error) {
       reject(error)
     }
   }
 
-  const together = async (batch: readonly Waiting<Item, Result>[]): Promise<void> => {
+  const together = async (batch: readonly Queued<Item, Result>[]): Promise<void> => {
     try {
-      const results = await many(batch.map(({ item }) => item))
+      const results = await runBatch(batch.map(({ item }) => item))
       await Promise.all(
         batch.map((entry, index) => {
           const result = results[index]
@@ -67,10 +67,10 @@ export const createGather = <Item, Result>({
   }
 
   /** The first that waits, and those that may go with it, in order. */
-  const nextBatch = (): Waiting<Item, Result>[] => {
-    if (!keyOf) return waiting.splice(0, most)
+  const nextBatch = (): Queued<Item, Result>[] => {
+    if (!keyOf) return waiting.splice(0, maxBatch)
     const key = keyOf(waiting[0]!.item)
-    const batch = waiting.filter(({ item }) => keyOf(item) === key).slice(0, most)
+    const batch = waiting.filter(({ item }) => keyOf(item) === key).slice(0, maxBatch)
     const taken = new Set(batch)
     waiting = waiting.filter((entry) => !taken.has(entry))
     return batch
@@ -78,7 +78,7 @@ export const createGather = <Item, Result>({
 
   /** Those who were answered together ask again together: the first of them waits for the others. */
   const beginSoon = (): void => {
-    if (beginning || running >= underWay) return
+    if (beginning || running >= concurrency) return
     beginning = true
     setImmediate(() => {
       beginning = false
@@ -87,10 +87,10 @@ export const createGather = <Item, Result>({
   }
 
   const begin = (): void => {
-    while (running < underWay && waiting.length > 0) {
+    while (running < concurrency && waiting.length > 0) {
       const batch = nextBatch()
       for (const entry of batch) {
-        entry.begun = true
+        entry.started = true
         if (entry.timer) clearTimeout(entry.timer)
       }
       running += 1
@@ -104,7 +104,7 @@ export const createGather = <Item, Result>({
 
   return (item) =>
     new Promise((resolve, reject) => {
-      const entry: Waiting<Item, Result> = { item, resolve, reject, begun: false, timer: null }
+      const entry: Queued<Item, Result> = { item, resolve, reject, started: false, timer: null }
       waiting.push(entry)
       beginSoon()
       entry.timer = setTimeout(() => {

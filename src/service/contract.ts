@@ -352,7 +352,7 @@ export interface BoardService {
 }
 
 /** One minute of what went on. */
-export interface PulseMinute {
+export interface ActivityMinute {
   at: Date
   /** Todos that ended, and how many of them as dead letters. */
   finished: number
@@ -363,9 +363,9 @@ export interface PulseMinute {
   oldest: number
 }
 
-export interface Pulse {
+export interface Activity {
   /** The last hour, oldest first; the minute that runs is the last one. Null: all queues. */
-  read(queues: readonly string[] | null): Promise<{ minutes: PulseMinute[] }>
+  read(queues: readonly string[] | null): Promise<{ minutes: ActivityMinute[] }>
 }
 
 /** A session of the board, without its secret. */

@@ -11,7 +11,7 @@ import { readEndpointByToken } from '../store/admin/endpoints.ts'
 import { readQueues } from '../store/admin/queues.ts'
 import { readSettings } from '../store/admin/settings.ts'
 import type { Database } from '../store/postgres/database.ts'
-import type { Wake } from '../store/wake/wake.ts'
+import type { Wakes } from '../store/wake/wake.ts'
 
 const TTL_MS = 2000
 /** Tokens remembered at most; the oldest goes first. */
@@ -19,7 +19,7 @@ const TOKENS_AT_MOST = 10_000
 /** A bearer token is never longer; a longer one is not worth a query. */
 const TOKEN_LENGTH_AT_MOST = 512
 
-export interface Directory {
+export interface Registry {
   /** The live endpoint a bearer token belongs to, or null. */
   authenticate(token: string): Promise<Caller | null>
   /** A queue by name, or the default one for null: that of the settings row, else the oldest. */
@@ -28,9 +28,9 @@ export interface Directory {
   settings(): Promise<ReadonlyMap<string, string>>
 }
 
-export interface DirectoryParts {
+export interface RegistryParts {
   database: Database
-  wake: Wake
+  wakes: Wakes
 }
 
 /** One value, read at most once each TTL_MS however many ask. */
@@ -54,16 +54,16 @@ const remembered = <T>(read: () => Promise<T>): { get(): Promise<T>; forget(): v
   }
 }
 
-export const createDirectory = ({ database, wake }: DirectoryParts): Directory => {
+export const createRegistry = ({ database, wakes }: RegistryParts): Registry => {
   const queues = remembered(
     async () => new Map((await readQueues(database)).map((queue) => [queue.name, queue])),
   )
   const settings = remembered(() => readSettings(database))
   const endpoints = new Map<string, { reading: Promise<Endpoint | null>; readAt: number }>()
 
-  wake.on('queues', queues.forget)
-  wake.on('settings', settings.forget)
-  wake.on('endpoints', () => endpoints.clear())
+  wakes.on('queues', queues.forget)
+  wakes.on('settings', settings.forget)
+  wakes.on('endpoints', () => endpoints.clear())
   const endpoint = (token: string): Promise<Endpoint | null> => {
     const known = endpoints.get(token)
     if (known && performance.now() - known.readAt < TTL_MS) return known.reading

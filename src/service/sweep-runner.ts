@@ -23,14 +23,14 @@ export interface BatchParts {
   log: Pick<Log, 'error'>
 }
 
-export type Batches = (
+export type SweepRunner = (
   verb: SweepVerb,
   change?: Change,
   each?: (moved: Moved) => void,
 ) => Promise<number>
 
 /** Sweeps until nothing is due; answers with how many rows were moved. */
-export const createBatches = ({ database, log }: BatchParts): Batches => {
+export const createSweepRunner = ({ database, log }: BatchParts): SweepRunner => {
   /** Those moved, and how many were looked at. What cannot be moved is added to `except`. */
   const oneByOne = async (verb: SweepVerb, change: Change, except: string[]) => {
     const ids = await readDue(database, verb, { limit: BATCH, except }, change)

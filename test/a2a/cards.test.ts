@@ -10,7 +10,7 @@ import { operate, rowCounts } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
 const app = await startApp()
-const { client } = await app.line('desk')
+const { client } = await app.queue('desk')
 
 const paths = ['/.well-known/agent-card.json', '/a2a/desk/.well-known/agent-card.json']
 

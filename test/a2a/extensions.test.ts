@@ -6,12 +6,12 @@ import { startApp } from '../support/app.ts'
 import { operate, rowCounts, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()
-const { client } = await app.line('desk', { contexts: 'parallel' })
+const { client } = await app.queue('desk', { contexts: 'parallel' })
 const desk = a2aClient(app.url, 'desk', client.token)
 const [ours] = OWN_EXTENSIONS.map(({ uri }) => uri) as [string]
 const REQUIRED = 'urn:a2a:tck:required-extension'
 
-await app.line('strict', { contexts: 'parallel' })
+await app.queue('strict', { contexts: 'parallel' })
 await operate(app, 'queues.put', {
   name: 'strict',
   card: {
@@ -180,7 +180,7 @@ test('over HTTP+JSON 1.0 the refusal has its reason', async () => {
 })
 
 test('an operator may require one of ours', async () => {
-  await app.line('careful')
+  await app.queue('careful')
   await operate(app, 'queues.put', {
     name: 'careful',
     card: { capabilities: { extensions: [{ uri: ours, required: true }] } },
@@ -193,7 +193,7 @@ test('an operator may require one of ours', async () => {
 
 /* ------------------------------------------------------- deadlines: the wait */
 
-const patient = await app.line('patient', { contexts: 'parallel' })
+const patient = await app.queue('patient', { contexts: 'parallel' })
 const waiter = a2aClient(app.url, 'patient', patient.client.token)
 const worker = agentClient(app.url, patient.agent.token)
 

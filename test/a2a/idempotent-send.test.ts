@@ -7,10 +7,10 @@ import { ask, operate, resultsOf, rowCounts, saying } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
 const app = await startApp({ maxWaitMs: 20_000 })
-const { client, agent } = await app.line('desk')
-await app.line('annex')
+const { client, agent } = await app.queue('desk')
+await app.queue('annex')
 const other = await app.vend(['send'], ['desk', 'annex'])
-const guarded = await app.line('guarded', { dedupe: 'messageId' })
+const guarded = await app.queue('guarded', { dedupe: 'messageId' })
 
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
@@ -614,7 +614,7 @@ test('a send that wished to be refused stays refused, and its repeat does not wa
 })
 
 test('where an author speaks to its live task, a repeat is neither a second message nor a task', async () => {
-  const { client, agent } = await app.line('author', { reentry: 'author', dedupe: 'messageId' })
+  const { client, agent } = await app.queue('author', { reentry: 'author', dedupe: 'messageId' })
   const author = a2aClient(app.url, 'author', client.token)
   const holder = agentClient(app.url, agent.token)
   const contextId = randomUUID()
@@ -669,7 +669,7 @@ test('a key that is given goes before the message id, and the two are told apart
 })
 
 test('a policy that is switched off again leaves ids to be ids', async () => {
-  await app.line('switched', { dedupe: 'messageId' })
+  await app.queue('switched', { dedupe: 'messageId' })
   const { token } = await app.vend(['send'], ['switched'])
   const sender = a2aClient(app.url, 'switched', token)
   const message = textMessage('x')

@@ -5,7 +5,7 @@ import { startApp } from '../support/app.ts'
 import { ask, nextOf, saying } from '../support/steps.ts'
 
 const app = await startApp()
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
 

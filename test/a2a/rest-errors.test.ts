@@ -7,8 +7,8 @@ import { restClient } from '../support/rest.ts'
 import { rowCounts, saying, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp({ bodyLimitBytes: 20_000 })
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
-const { client: stranger } = await app.line('elsewhere')
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
+const { client: stranger } = await app.queue('elsewhere')
 const rest = restClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
 
@@ -305,7 +305,7 @@ test('what the card does not declare is refused', async () => {
 })
 
 test('where a queue switches push off, its routes and an inline config say so', async () => {
-  const { client } = await app.line('unhooked')
+  const { client } = await app.queue('unhooked')
   const card = { capabilities: { pushNotifications: false } }
   await app.services.operator.putQueue({ name: 'unhooked', card })
   const rest = restClient(app.url, 'unhooked', client.token)

@@ -7,7 +7,7 @@ import { restClient } from '../support/rest.ts'
 import { rowCounts, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()
-const { client } = await app.line('desk', { contexts: 'parallel' })
+const { client } = await app.queue('desk', { contexts: 'parallel' })
 const rest = restClient(app.url, 'desk', client.token)
 const old03 = restClient(app.url, 'desk', client.token, '0.3')
 const { hostname, port } = new URL(app.url)

@@ -8,7 +8,7 @@ import { ask, type Claimed, metric, nextOf, saying } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
 const app = await startApp({ pollMs: 60_000, pingMs: 20 })
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const rest = restClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
 

@@ -14,7 +14,7 @@ import {
 } from '../support/steps.ts'
 
 const app = await startApp({ pollMs: 60_000 })
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 // No version is 0.3.
 const rest = restClient(app.url, 'desk', client.token, null)
 const v1 = restClient(app.url, 'desk', client.token)
@@ -121,7 +121,7 @@ test('files come and go in the words of the proto', async () => {
 })
 
 test('tasks are listed as a bare array', async () => {
-  const { client: other } = await app.line('lists')
+  const { client: other } = await app.queue('lists')
   const lists = restClient(app.url, 'lists', other.token, '0.3')
   expect((await lists.get('/v1/tasks')).body).toEqual([])
   const body = { message: proto('x'), configuration: {} }

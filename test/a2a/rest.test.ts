@@ -7,7 +7,7 @@ import { ask, metric, ODD_TEXT, saying } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
 const app = await startApp({ maxWaitMs: 20_000 })
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const rest = restClient(app.url, 'desk', client.token)
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
@@ -103,7 +103,7 @@ test('the history is as long as the query asks', async () => {
 })
 
 test('a list has its four members always, and artifacts where they were asked for', async () => {
-  const { client: other } = await app.line('lists')
+  const { client: other } = await app.queue('lists')
   const lists = restClient(app.url, 'lists', other.token)
   expect((await lists.get('/tasks')).body).toEqual({
     tasks: [],

@@ -6,7 +6,7 @@ import { ask, nextOf, ODD_TEXT, operate, resultsOf, saying } from '../support/st
 import { until } from '../support/until.ts'
 
 const app = await startApp({ pollMs: 60_000 })
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
 

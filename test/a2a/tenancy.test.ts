@@ -7,9 +7,9 @@ import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
 import { ask, metric, operate, refusalOf, rowCounts, saying } from '../support/steps.ts'
 
 const app = await startApp()
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const stranger = await app.vend(['send'], ['desk'], { name: 'stranger' })
-const other = await app.line('other')
+const other = await app.queue('other')
 const a2a = a2aClient(app.url, 'desk', client.token)
 const foreign = a2aClient(app.url, 'desk', stranger.token)
 const worker = agentClient(app.url, agent.token)

@@ -7,7 +7,7 @@ import { v01Client, v03Client } from '../support/old-clients.ts'
 import { ask, nextOf, ODD_TEXT, operate, rowCounts, saying, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()
-const { client, agent } = await app.line('desk')
+const { client, agent } = await app.queue('desk')
 const stranger = await app.vend(['send'], ['desk'], { name: 'stranger' })
 const v01 = v01Client(app.url, 'desk', client.token)
 const v03 = v03Client(app.url, 'desk', client.token)
@@ -151,7 +151,7 @@ test('one id of two clients is two tasks, and neither reaches the other', async 
   expect((await own).result).toMatchObject({ id: mine, status: { state: 'completed' } })
   expect((await v1.get(mine)).history.map(saidOf)).toEqual(['mine'])
   // Another queue is another agent.
-  const elsewhere = await app.line('elsewhere')
+  const elsewhere = await app.queue('elsewhere')
   const side = v01Client(app.url, 'elsewhere', elsewhere.client.token)
   expect((await side.call('tasks/get', { id })).error.code).toBe(-32001)
 })

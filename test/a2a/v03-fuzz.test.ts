@@ -8,7 +8,7 @@ import { rowCounts } from '../support/steps.ts'
 
 // A send that waits is answered soon, for nobody works here.
 const app = await startApp({ maxWaitMs: 5 })
-const { client } = await app.line('desk', { contexts: 'parallel' })
+const { client } = await app.queue('desk', { contexts: 'parallel' })
 const v03 = v03Client(app.url, 'desk', client.token)
 const v01 = v01Client(app.url, 'desk', client.token)
 const { id: live } = await v03.submit('to be named')

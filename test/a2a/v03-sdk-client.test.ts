@@ -14,7 +14,7 @@ import { startApp } from '../support/app.ts'
 import { ask, ODD_TEXT, operate, saying, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const worker = agentClient(app.url, agent.token)
 
 const fetchAs =

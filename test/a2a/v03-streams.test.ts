@@ -7,7 +7,7 @@ import { ask, type Claimed, nextOf, resultsOf, saying, UNKNOWN_ID } from '../sup
 import { until } from '../support/until.ts'
 
 const app = await startApp({ pollMs: 60_000, pingMs: 20 })
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const v03 = v03Client(app.url, 'desk', client.token)
 const v1 = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
@@ -211,7 +211,7 @@ test('hanging up is not cancelling', async () => {
 })
 
 test('an answer that waits for its line keeps its stream open until the agent has gone on', async () => {
-  const serial = await app.line('serial')
+  const serial = await app.queue('serial')
   const side = v03Client(app.url, 'serial', serial.client.token)
   const hand = agentClient(app.url, serial.agent.token)
   const first = await side.submit('first')
@@ -231,7 +231,7 @@ test('an answer that waits for its line keeps its stream open until the agent ha
 })
 
 test('a task that is refused at intake is told as ended, with its final event', async () => {
-  const strict = await app.line('strict')
+  const strict = await app.queue('strict')
   const side = v03Client(app.url, 'strict', strict.client.token)
   const { id, contextId } = await side.submit('first')
   const stream = await side.stream('message/stream', {

@@ -8,7 +8,7 @@ import { textMessage03, v03Client } from '../support/old-clients.ts'
 import { ask, ODD_TEXT, operate, rowCounts, saying, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const stranger = await app.vend(['send'], ['desk'], { name: 'stranger' })
 const v03 = v03Client(app.url, 'desk', client.token)
 const v1 = a2aClient(app.url, 'desk', client.token)
@@ -321,7 +321,7 @@ test('a card lists 1.0 before 0.3 at one address', async () => {
 })
 
 test('a queue without streams refuses them, and makes no task', async () => {
-  const quiet = await app.line('quiet')
+  const quiet = await app.queue('quiet')
   await operate(app, 'queues.put', { name: 'quiet', card: { capabilities: { streaming: false } } })
   const side = v03Client(app.url, 'quiet', quiet.client.token)
   const { id } = await side.submit('x')

@@ -6,7 +6,7 @@ import { startApp } from '../support/app.ts'
 import { operate, refusalOf, rowCounts, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()
-const { client, agent } = await app.line('desk')
+const { client, agent } = await app.queue('desk')
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
 const operator = (method: string, params: unknown) => operate(app, method, params)

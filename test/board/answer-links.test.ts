@@ -7,7 +7,7 @@ import { ask, operate } from '../support/steps.ts'
 
 const app = await startApp()
 const browser = await openBrowser()
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 await operate(app, 'queues.put', { name: 'desk', card: { name: 'Concierge' } })
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)

@@ -25,7 +25,7 @@ const TABLE = {
 
 export const makeBusy = async (app: App) => {
   const line = async (name: string, policy: Record<string, unknown>) => {
-    const { agent } = await app.line(name, policy)
+    const { agent } = await app.queue(name, policy)
     return { agent, client: await app.vend(['send'], [name], { name: `${name}-bot` }) }
   }
   const lines = {

@@ -9,7 +9,7 @@ import { ask } from '../support/steps.ts'
 vi.setConfig({ testTimeout: 120_000 })
 
 const app = await startApp()
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
 
@@ -62,7 +62,7 @@ test('the last hour is counted from the events of before, and from those that co
     })
     return ((await response.json()) as { minutes: Minute[] }).minutes
   }
-  const line = await app.line('clock', { contexts: 'parallel' })
+  const line = await app.queue('clock', { contexts: 'parallel' })
   const clock = a2aClient(app.url, 'clock', line.client.token)
   const hand = agentClient(app.url, line.agent.token)
   const sum = (minutes: Minute[], of: 'finished' | 'dead') =>

@@ -6,7 +6,7 @@ import { card, lane, openBoardPage, openBrowser } from '../support/browser.ts'
 
 const app = await startApp()
 const browser = await openBrowser()
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
 

@@ -15,8 +15,8 @@ import { until } from '../support/until.ts'
 vi.setConfig({ testTimeout: 120_000 })
 
 const app = await startApp({ pollMs: 60_000 })
-const desk = await app.line('desk', { contexts: 'parallel' })
-const shop = await app.line('shop', { contexts: 'parallel' })
+const desk = await app.queue('desk', { contexts: 'parallel' })
+const shop = await app.queue('shop', { contexts: 'parallel' })
 const a2a = a2aClient(app.url, 'desk', desk.client.token)
 const worker = agentClient(app.url, desk.agent.token)
 

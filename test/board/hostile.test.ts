@@ -11,7 +11,7 @@ import { ask, operate } from '../support/steps.ts'
 
 const app = await startApp({ config: LOCAL })
 const browser = await openBrowser()
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
 
@@ -109,7 +109,7 @@ test('an open drawer of a session that was ended gives way to the log-in, and te
   await page.getByLabel('Token').waitFor()
   expect(await page.getByText('Secret question?').count()).toBe(0)
 
-  await app.line('other', { contexts: 'parallel' })
+  await app.queue('other', { contexts: 'parallel' })
   const { token } = await app.vend(['watch'], ['other'])
   await page.getByLabel('Token').fill(token)
   await page.getByRole('button', { name: 'Log in' }).click()

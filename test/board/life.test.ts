@@ -8,7 +8,7 @@ import { ask, operate } from '../support/steps.ts'
 
 const app = await startApp()
 const browser = await openBrowser()
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
 const planner = agentClient(app.url, (await app.vend(['work', 'send'], ['desk'])).token)
@@ -188,7 +188,7 @@ test('an answer link is made in the drawer', async () => {
 })
 
 test('an endpoint sees its queues only, and may do there what its verbs say', async () => {
-  const other = await app.line('other', { contexts: 'parallel' })
+  const other = await app.queue('other', { contexts: 'parallel' })
   await a2aClient(app.url, 'other', other.client.token).submit('Foreign business')
   await a2a.submit('Ask me')
   const todo = await worker.claim()

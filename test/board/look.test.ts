@@ -135,7 +135,7 @@ test('the board is worked by keys alone', async () => {
   await page.getByText(/^Cancel “/).waitFor()
   await page.keyboard.press('Escape')
 
-  const { client, agent } = await app.line('keys')
+  const { client, agent } = await app.queue('keys')
   await a2aClient(app.url, 'keys', client.token).submit('Answer me by keys')
   const worker = agentClient(app.url, agent.token)
   const todo = await worker.claim()
@@ -175,7 +175,7 @@ const HOSTILE = [
 ]
 
 test('what others wrote is text everywhere, whatever it looks like', async () => {
-  const { client, agent } = await app.line('hostile', { contexts: 'parallel' })
+  const { client, agent } = await app.queue('hostile', { contexts: 'parallel' })
   const a2a = a2aClient(app.url, 'hostile', client.token)
   const worker = agentClient(app.url, agent.token)
   const context = await browser.newContext({ viewport: WIDE })
@@ -298,7 +298,7 @@ test('the plots are fed from what happened in the last hour', async () => {
 })
 
 test('five thousand todos are a board that still moves', async () => {
-  await app.line('many', { contexts: 'parallel' })
+  await app.queue('many', { contexts: 'parallel' })
   await app.sql(
     `with made as (
       insert into todos (id, queue, context_id, max_attempts, due_at, status_at)

@@ -13,7 +13,7 @@ const app = await startApp()
 /** A queue of its own for each case, with whoever stands around it. */
 const desk = async () => {
   const queue = `desk-${randomUUID().slice(0, 8)}`
-  const { client, agent } = await app.line(queue, { contexts: 'parallel' })
+  const { client, agent } = await app.queue(queue, { contexts: 'parallel' })
   const stranger = await app.vend(['send'], [queue], { name: 'stranger' })
   const spoken = (token: string | null) => dialectsOf({ url: app.url, queue, token })
   return {

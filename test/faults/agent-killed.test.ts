@@ -10,7 +10,7 @@ import { attemptsOf, lapseLease, metric } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
 const app = await startApp({ reapMs: 60_000, pollMs: 60_000 })
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const a2a = a2aClient(app.url, 'desk', client.token)
 const colleague = agentClient(app.url, (await app.vend(['work'], ['desk'])).token)
 

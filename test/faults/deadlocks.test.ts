@@ -5,7 +5,7 @@ import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
 import { lapseLease, saying } from '../support/steps.ts'
 
 const app = await startApp()
-const { client, agent } = await app.line('desk', { contexts: 'parallel', maxAttempts: 50 })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel', maxAttempts: 50 })
 
 const [{ database }] = (await app.sql<{ database: string }>(
   'select current_database() as database',

@@ -8,7 +8,7 @@ import { until } from '../support/until.ts'
 
 const LIMIT = 20_000
 const app = await startApp({ bodyLimitBytes: LIMIT, pollMs: 60_000 })
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
 const { hostname, port } = new URL(app.url)

@@ -6,7 +6,7 @@ import { ADMIN_TOKEN, startApp } from '../support/app.ts'
 import { ODD_TEXT, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp({ maxWaitMs: 1 })
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const { token: both } = await app.vend(['send', 'work', 'answer', 'watch'], ['desk'])
 
 const A2A = [

@@ -230,7 +230,7 @@ const checkTurns = ({ events }: Log, { accepted }: Load): void => {
 
 test(`an agent killed at ten moments of its work loses nothing and does nothing twice (${hint})`, async () => {
   const app = await startApp({ reapMs: 200, pollMs: 250 })
-  const { client, agent } = await app.line('desk', POLICY)
+  const { client, agent } = await app.queue('desk', POLICY)
   const random = randomOf(SEED)
   const crew = startCrew(app.url, agent.token, KILLS + 1)
   const dead = new Set<string>()
@@ -292,7 +292,7 @@ test(`an agent killed at ten moments of its work loses nothing and does nothing 
 
 test('a node killed under waiting sends and streams: asked again, another node has every task and its end', async () => {
   const app = await startApp({ reapMs: 3_600_000 })
-  const { client, agent } = await app.line('desk')
+  const { client, agent } = await app.queue('desk')
   const node = await serveProcess(app.databaseUrl)
   const before = a2aClient(node.url, 'desk', client.token)
   const after = a2aClient(app.url, 'desk', client.token)
@@ -374,7 +374,7 @@ test('a node killed under waiting sends and streams: asked again, another node h
 
 test('a node killed in the midst of sends has each of them in full or not at all, and all that it answered', async () => {
   const app = await startApp({ reapMs: 3_600_000 })
-  const { client } = await app.line('desk')
+  const { client } = await app.queue('desk')
   const node = await serveProcess(app.databaseUrl)
   const a2a = a2aClient(node.url, 'desk', client.token)
   const accepted: string[] = []

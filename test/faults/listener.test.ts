@@ -6,7 +6,7 @@ import { ask, metric, nextOf, saying } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
 const app = await startApp({ pollMs: 60_000 })
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 
 test('with the listening sessions cut off, what happens elsewhere is noticed long before the poll, ten times over', async () => {
   const other = await startNode(app.databaseUrl, { pollMs: 60_000 })

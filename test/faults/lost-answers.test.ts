@@ -45,7 +45,7 @@ const work = (token: string, queue: string, handler: Handler): void => {
 }
 
 const backoff = { initialSeconds: 1, factor: 1, maxSeconds: 1, jitter: 0 }
-const line = (name: string) => app.line(name, { backoff })
+const line = (name: string) => app.queue(name, { backoff })
 const ended = (queue: string, token: string, id: string) =>
   until(
     async () => {

@@ -9,7 +9,7 @@ import { until } from '../support/until.ts'
 
 const POOL = 5
 const app = await startApp({ poolSize: POOL, pollMs: 60_000 })
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
 
@@ -23,7 +23,7 @@ const sessions = () =>
   )
 
 test('300 streams, 20 waiting claims and 20 blocking sends hold no connection, and reads are answered', async () => {
-  await app.line('quiet')
+  await app.queue('quiet')
   const quiet = agentClient(app.url, (await app.vend(['work'], ['quiet'])).token)
   const task = await a2a.submit('followed')
   const todo = await worker.claim()

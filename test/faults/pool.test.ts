@@ -17,7 +17,7 @@ const app = await startApp({
   placeMs: 60_000,
   countMs: 60_000,
 })
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
 
@@ -100,7 +100,7 @@ test('with every connection in use a call is refused in time, each surface in it
 
 test('a statement that waits too long for a lock is given up, and the call is told to come again', async () => {
   const impatient = await startApp({ lockMs: 200 })
-  const line = await impatient.line('desk')
+  const line = await impatient.queue('desk')
   const here = a2aClient(impatient.url, 'desk', line.client.token)
   const { id } = await here.submit('x')
   await withClient(impatient.databaseUrl, async (sql) => {
@@ -120,7 +120,7 @@ test('a statement that waits too long for a lock is given up, and the call is to
 
 test('a statement that runs too long is given up, too, and its connection is used again', async () => {
   const impatient = await startApp({ statementMs: 200, lockMs: 60_000 })
-  const line = await impatient.line('desk')
+  const line = await impatient.queue('desk')
   const here = a2aClient(impatient.url, 'desk', line.client.token)
   const { id } = await here.submit('x')
   await withClient(impatient.databaseUrl, async (sql) => {

@@ -1,7 +1,7 @@
 // Case F071: ordinary connections through a pooler that lends them for a transaction each.
 import { afterAll, describe, expect, test } from 'vitest'
 import { migrate, pendingMigrations } from '../../src/store/postgres/migrate.ts'
-import { reach } from '../../src/store/postgres/probe.ts'
+import { probe } from '../../src/store/postgres/probe.ts'
 import { a2aClient, agentClient } from '../support/actors.ts'
 import { type AppOptions, startNode } from '../support/app.ts'
 import { cloneDatabase, emptyDatabase } from '../support/database.ts'
@@ -36,8 +36,8 @@ describe.skipIf(!hasPgBouncer)('through a pooler in transaction mode', async () 
   afterAll(() => clone?.drop())
 
   test('the pooler is noticed, and a server without one is not taken for it', async () => {
-    expect(await reach(url)).toEqual({ pooled: true })
-    expect(await reach(clone!.url)).toEqual({ pooled: false })
+    expect(await probe(url)).toEqual({ pooled: true })
+    expect(await probe(clone!.url)).toEqual({ pooled: false })
   })
 
   test.each([

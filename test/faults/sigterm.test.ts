@@ -9,8 +9,8 @@ import { metric, nextOf, openBoard, saying } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
 const app = await startApp()
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
-const idle = await app.line('idle')
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
+const idle = await app.queue('idle')
 
 const serve = (...options: string[]) => serveProcess(app.databaseUrl, ...options)
 

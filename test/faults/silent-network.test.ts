@@ -7,7 +7,7 @@ import { metric } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
 const app = await startApp()
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const proxy = await startProxy(app.databaseUrl)
 
 /** Behind the proxy; a lost wake would cost it a minute. */

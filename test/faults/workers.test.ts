@@ -6,7 +6,7 @@ import { metric } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
 const app = await startApp({ placeMs: 50, comeDueMs: 50, tidyMs: 50 })
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 
 const readiness = async () => {
   const response = await fetch(`${app.url}/readyz`)

@@ -5,8 +5,8 @@ import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
 import { ask, lapseLease, openBoard, saying } from '../support/steps.ts'
 
 const app = await startApp({ pollMs: 60_000 })
-const desk = await app.line('desk', { contexts: 'parallel' })
-const shop = await app.line('shop', { contexts: 'parallel' })
+const desk = await app.queue('desk', { contexts: 'parallel' })
+const shop = await app.queue('shop', { contexts: 'parallel' })
 
 const plain = ({ id, event, json }: Frame) => ({ id, event, json })
 

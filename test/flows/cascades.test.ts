@@ -12,8 +12,8 @@ import { until } from '../support/until.ts'
 
 // A waiter that is not woken waits for longer than any of these tests may take.
 const app = await startApp({ reapMs: 3_600_000, pollMs: 3_600_000 })
-await app.line('parents', { contexts: 'parallel' })
-const { agent } = await app.line('children', { contexts: 'parallel' })
+await app.queue('parents', { contexts: 'parallel' })
+const { agent } = await app.queue('children', { contexts: 'parallel' })
 const hand = agentClient(app.url, agent.token)
 
 const send = async (): Promise<string> =>

@@ -12,7 +12,7 @@ const POLL_MS = 60_000
 const app = await startApp({ pollMs: POLL_MS, reapMs: POLL_MS, comeDueMs: POLL_MS })
 
 const openLine = async (queue: string) => {
-  const { client, agent } = await app.line(queue, { contexts: 'parallel' })
+  const { client, agent } = await app.queue(queue, { contexts: 'parallel' })
   return {
     a2a: a2aClient(app.url, queue, client.token),
     worker: agentClient(app.url, agent.token),

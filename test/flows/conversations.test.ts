@@ -6,7 +6,7 @@ import { until } from '../support/until.ts'
 
 const app = await startApp({ reapMs: 3_600_000 })
 const operator = { kind: 'operator' } as const
-const { client, agent } = await app.line('serial')
+const { client, agent } = await app.queue('serial')
 const a2a = a2aClient(app.url, 'serial', client.token)
 const worker = agentClient(app.url, agent.token)
 const say = (text: string) => ({ parts: [{ text }] })
@@ -174,7 +174,7 @@ test('an expired question goes back to its place in line, before newcomers', asy
 })
 
 test('in a parallel queue the todos of a conversation run side by side', async () => {
-  const parallel = await app.line('parallel', { contexts: 'parallel' })
+  const parallel = await app.queue('parallel', { contexts: 'parallel' })
   const both = a2aClient(app.url, 'parallel', parallel.client.token)
   await both.submit('one', { contextId: 'c' })
   await both.submit('two', { contextId: 'c' })
@@ -185,7 +185,7 @@ test('in a parallel queue the todos of a conversation run side by side', async (
 })
 
 test('with author reentry a message without task id answers the open question, or goes to the todo at work', async () => {
-  const authors = await app.line('authors', { reentry: 'author' })
+  const authors = await app.queue('authors', { reentry: 'author' })
   const author = a2aClient(app.url, 'authors', authors.client.token)
   const at = agentClient(app.url, authors.agent.token)
   const task = await author.submit('one', { contextId: 'c' })

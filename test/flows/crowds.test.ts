@@ -43,7 +43,7 @@ const rowsOf = async (id: string) => {
 test('a task of a crowd is the task it would have been alone', async () => {
   for (const contexts of ['serial', 'parallel']) {
     const queue = `q-${contexts}`
-    const { client } = await app.line(queue, {
+    const { client } = await app.queue(queue, {
       contexts,
       timeouts: { scheduleToClose: 3600, heartbeat: 60 },
     })
@@ -64,7 +64,7 @@ test('a task of a crowd is the task it would have been alone', async () => {
 })
 
 test('a crowd is served to the last one, and each waiter gets its own answer', async () => {
-  const { client, agent } = await app.line('busy')
+  const { client, agent } = await app.queue('busy')
   const a2a = a2aClient(app.url, 'busy', client.token)
   const worker = agentClient(app.url, agent.token)
   const sent = Array.from({ length: 80 }, async (_, n) => {
@@ -89,7 +89,7 @@ test('a crowd is served to the last one, and each waiter gets its own answer', a
 })
 
 test('messages of one new conversation stand in line, however close together they come', async () => {
-  const { client } = await app.line('lined')
+  const { client } = await app.queue('lined')
   const a2a = a2aClient(app.url, 'lined', client.token)
   const contextId = randomUUID()
   await Promise.all(Array.from({ length: 20 }, () => a2a.submit('x', { contextId })))

@@ -8,8 +8,8 @@ import { until } from '../support/until.ts'
 const app = await startApp({ reapMs: 3_600_000 })
 const operator = { kind: 'operator' } as const
 const { services } = app
-const { client, agent: plain } = await app.line('parents')
-await app.line('children')
+const { client, agent: plain } = await app.queue('parents')
+await app.queue('children')
 const a2a = a2aClient(app.url, 'parents', client.token)
 const boss = await app.vend(['work', 'send'], ['parents', 'children'])
 const parent = agentClient(app.url, boss.token)
@@ -340,7 +340,7 @@ test('who may not send to a queue cannot fork into it, and nobody joins what is 
 })
 
 test('a queue with a limit has no more at work, with many claimers, and says why the next one waits', async () => {
-  const { agent, client: sender } = await app.line('narrow', {
+  const { agent, client: sender } = await app.queue('narrow', {
     concurrency: 3,
     contexts: 'parallel',
   })
@@ -369,7 +369,7 @@ test('a queue with a limit has no more at work, with many claimers, and says why
 })
 
 test('an endpoint with a limit holds no more than it', async () => {
-  const { client: sender } = await app.line('wide', { contexts: 'parallel' })
+  const { client: sender } = await app.queue('wide', { contexts: 'parallel' })
   const sending = a2aClient(app.url, 'wide', sender.token)
   for (let n = 0; n < 5; n += 1) await sending.submit(`${n}`)
   const { token } = await services.operator.vend({
@@ -403,8 +403,8 @@ test('an endpoint that sends more than its rate is told when it may go on, and n
 })
 
 test('an agent on the kit forks, joins, and goes on with what its children brought', async () => {
-  const kitParents = await app.line('kit-parents')
-  await app.line('kit-children')
+  const kitParents = await app.queue('kit-parents')
+  await app.queue('kit-children')
   const { token } = await app.vend(['work', 'send'], ['kit-parents', 'kit-children'])
   const worker = createAgent({ url: app.url, token, concurrency: 3 }, async (ctx) => {
     if (ctx.todo.queue === 'kit-children') return { result: { text: textOf(ctx.todo.message) } }

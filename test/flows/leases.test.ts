@@ -15,7 +15,7 @@ import {
 import { until } from '../support/until.ts'
 
 const app = await startApp()
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
 const colleague = agentClient(app.url, (await app.vend(['work'], ['desk'])).token)
@@ -35,7 +35,7 @@ const secondsLeft = async (id: string): Promise<number> =>
 
 test('200 todos and 50 agents on three nodes: each todo has one attempt and no claim fails', async () => {
   const queue = 'crowd'
-  const line = await app.line(queue, { contexts: 'parallel' })
+  const line = await app.queue(queue, { contexts: 'parallel' })
   const nodes = await Promise.all([1, 2].map(() => startNode(app.databaseUrl)))
   const urls = [app.url, ...nodes.map(({ url }) => url)]
   const send = a2aClient(app.url, queue, line.client.token)
@@ -217,7 +217,7 @@ test('a lease is as long as the call asks, else as its endpoint has it, and boun
 })
 
 test('a todo handed back is claimable at once, is recorded as released and costs no attempt', async () => {
-  await app.line('patient', { maxAttempts: 3 })
+  await app.queue('patient', { maxAttempts: 3 })
   const { token } = await app.vend(['send'], ['patient'])
   const side = agentClient(app.url, (await app.vend(['work'], ['patient'])).token)
   const { id } = await a2aClient(app.url, 'patient', token).submit('x')
@@ -237,7 +237,7 @@ test('a todo handed back is claimable at once, is recorded as released and costs
 test('a hundred leases that end at once are taken back once each, whoever reaps', async () => {
   const N = 100
   const queue = 'mortal'
-  const { client, agent } = await app.line(queue, { contexts: 'parallel' })
+  const { client, agent } = await app.queue(queue, { contexts: 'parallel' })
   const send = a2aClient(app.url, queue, client.token)
   await Promise.all(Array.from({ length: N }, () => send.submit('x')))
   const { todos } = await agentClient(app.url, agent.token).call('todos.claim', { limit: 100 })
@@ -279,7 +279,7 @@ test('a stream shows a lost lease as submitted again, and the second run to its 
 })
 
 test('an acknowledgement beyond the newest message acknowledges nothing that is still to come', async () => {
-  const { client: sender, agent: holder } = await app.line('beyond')
+  const { client: sender, agent: holder } = await app.queue('beyond')
   const sending = a2aClient(app.url, 'beyond', sender.token)
   const at = agentClient(app.url, holder.token)
   const { id } = await sending.submit('one')

@@ -6,7 +6,7 @@ import { ADMIN_TOKEN, startApp } from '../support/app.ts'
 import { UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const tenants = [
   client,
   ...(await Promise.all(Array.from({ length: 9 }, () => app.vend(['send'], ['desk'])))),

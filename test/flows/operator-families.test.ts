@@ -7,8 +7,8 @@ import { operate, refusalOf, UNKNOWN_ID } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
 const app = await startApp({ reapMs: 3_600_000 })
-const { client } = await app.line('parents', { contexts: 'parallel' })
-const hands = await app.line('children')
+const { client } = await app.queue('parents', { contexts: 'parallel' })
+const hands = await app.queue('children')
 const boss = await app.vend(['work', 'send'], ['parents', 'children'])
 const a2a = a2aClient(app.url, 'parents', client.token)
 const worker = agentClient(app.url, boss.token)

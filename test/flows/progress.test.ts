@@ -13,7 +13,7 @@ import { ask, attemptsOf, makeDue, metric, operate } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
 const app = await startApp()
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
 

@@ -16,7 +16,7 @@ import { until } from '../support/until.ts'
 
 // With a poll a minute away, what is announced is what moves things.
 const app = await startApp({ pollMs: 60_000 })
-const { client, agent } = await app.line('desk', {
+const { client, agent } = await app.queue('desk', {
   contexts: 'parallel',
   maxAttempts: 5,
   backoff: { initialSeconds: 1000, factor: 2, maxSeconds: 10_000, jitter: 0 },
@@ -190,7 +190,7 @@ test('hundreds of attempts leave a todo quick to read, with the newest shown', a
 })
 
 test('with one attempt allowed there is one run, whether it fails or its lease is lost', async () => {
-  const once = await app.line('once', { maxAttempts: 1 })
+  const once = await app.queue('once', { maxAttempts: 1 })
   const send = a2aClient(app.url, 'once', once.client.token)
   const side = agentClient(app.url, once.agent.token)
   const failed = await send.submit('x')
@@ -218,7 +218,7 @@ test.each([0, -1, 1.5, 101, '5', null])(
 )
 
 test('a todo that no agent serves stays submitted, shows its age and can be canceled', async () => {
-  const line = await app.line('deserted')
+  const line = await app.queue('deserted')
   const send = a2aClient(app.url, 'deserted', line.client.token)
   const { id } = await send.submit('x')
   await app.sql(

@@ -3,7 +3,7 @@ import { a2aClient, agentClient, openStream, textMessage } from '../support/acto
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
 
 const app = await startApp()
-const { client, agent } = await app.line('desk')
+const { client, agent } = await app.queue('desk')
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
 

@@ -4,7 +4,7 @@ import { startApp } from '../support/app.ts'
 
 const app = await startApp({ reapMs: 3_600_000, comeDueMs: 3_600_000 })
 const limits = { scheduleToStart: 60, startToClose: 900, scheduleToClose: 3600, heartbeat: 600 }
-const { client, agent } = await app.line('timed', { timeouts: limits, maxAttempts: 2 })
+const { client, agent } = await app.queue('timed', { timeouts: limits, maxAttempts: 2 })
 const a2a = a2aClient(app.url, 'timed', client.token)
 const worker = agentClient(app.url, agent.token)
 

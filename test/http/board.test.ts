@@ -8,8 +8,8 @@ import { ask, operate, saying } from '../support/steps.ts'
 const FOLDER = new URL('../../src/http/board/assets/', import.meta.url)
 
 const app = await startApp()
-const a = await app.line('a', { contexts: 'parallel' })
-const b = await app.line('b', { contexts: 'parallel' })
+const a = await app.queue('a', { contexts: 'parallel' })
+const b = await app.queue('b', { contexts: 'parallel' })
 const client = a2aClient(app.url, 'a', a.client.token)
 const worker = agentClient(app.url, a.agent.token)
 const watcher = await app.vend(['watch'], ['a'], { name: 'watcher' })

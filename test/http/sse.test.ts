@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { connect } from 'node:net'
 import { describe, expect, test, vi } from 'vitest'
-import { attentionOf } from '../../src/http/call-signal.ts'
+import { callSignalOf } from '../../src/http/call-signal.ts'
 import {
   encodeFrame,
   type Frame,
@@ -30,7 +30,7 @@ const serve = async (
     over = resolve
   })
   const server = await listen((_req, res) => {
-    const { signal } = attentionOf(res, stopping)
+    const { signal } = callSignalOf(res, stopping)
     void writeStream(res, source(signal, res), { signal, ...options }).then((how) => over(how))
   })
   return { ...server, outcome }

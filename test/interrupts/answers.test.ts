@@ -26,7 +26,7 @@ const RECEIPT = 'urn:switchboard:receipt'
 
 const desk = async (policy?: Record<string, unknown>) => {
   const name = `q-${randomUUID().slice(0, 8)}`
-  const { client, agent } = await app.line(name, policy)
+  const { client, agent } = await app.queue(name, policy)
   return {
     name,
     a2a: a2aClient(app.url, name, client.token),
@@ -275,7 +275,7 @@ describe('after the deadline', () => {
 
   test('an answer and an expiry at the same moment never both take effect', async () => {
     const name = `q-${randomUUID().slice(0, 8)}`
-    const { agent } = await app.line(name, { maxAttempts: 2 })
+    const { agent } = await app.queue(name, { maxAttempts: 2 })
     const hands = direct(app)
     const seen = { answered: 0, expired: 0, dead: 0 }
     const rounds = 60

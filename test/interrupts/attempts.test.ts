@@ -23,7 +23,7 @@ const never = new AbortController().signal
 
 const desk = async (policy?: Record<string, unknown>) => {
   const name = `q-${randomUUID().slice(0, 8)}`
-  const { client, agent } = await app.line(name, policy)
+  const { client, agent } = await app.queue(name, policy)
   return {
     name,
     agent,

@@ -19,7 +19,7 @@ const captured = captureLog()
 const app = await startQuiet({ log: captured.log })
 
 const line = async (name: string, policy?: Record<string, unknown>) => {
-  const { client, agent } = await app.line(name, policy)
+  const { client, agent } = await app.queue(name, policy)
   return { a2a: a2aClient(app.url, name, client.token), worker: agentClient(app.url, agent.token) }
 }
 

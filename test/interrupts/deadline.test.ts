@@ -36,7 +36,7 @@ const app = await startQuiet({ log: captured.log })
 
 const desk = async (policy?: Record<string, unknown>, vend?: Record<string, unknown>) => {
   const name = `q-${randomUUID().slice(0, 8)}`
-  const { client, agent } = await app.line(name, policy)
+  const { client, agent } = await app.queue(name, policy)
   const own = vend
     ? await operate(app, 'endpoints.vend', {
         name: 'own',

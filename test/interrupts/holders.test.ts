@@ -29,7 +29,7 @@ const app = await startQuiet()
 
 const desk = async (policy?: Record<string, unknown>) => {
   const name = `q-${randomUUID().slice(0, 8)}`
-  const { client, agent } = await app.line(name, policy)
+  const { client, agent } = await app.queue(name, policy)
   const second = await app.vend(['work'], [name], { name: 'second' })
   return {
     name,

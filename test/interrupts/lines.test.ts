@@ -20,7 +20,7 @@ const app = await startQuiet({ log: captured.log })
 
 const desk = async (policy?: Record<string, unknown>) => {
   const name = `q-${randomUUID().slice(0, 8)}`
-  const { client, agent } = await app.line(name, policy)
+  const { client, agent } = await app.queue(name, policy)
   const a2a = a2aClient(app.url, name, client.token)
   const contextId = randomUUID()
   return {

@@ -139,7 +139,7 @@ const oracle = (c: Case, answerFirst: boolean): Seen => {
 const app = await startQuiet()
 const hands = direct(app)
 const { agent, operator } = app.services
-const { endpoint } = await app.vend(['work'], [(await app.line('any')).client.endpoint.queues[0]!])
+const { endpoint } = await app.vend(['work'], [(await app.queue('any')).client.endpoint.queues[0]!])
 
 const worker = (queue: string): Caller => ({
   kind: 'endpoint',

@@ -11,7 +11,7 @@ import { startReceiver } from '../support/receiver.ts'
 import { ask, operate, refusalOf, rowCounts, saying } from '../support/steps.ts'
 
 const app = await startApp()
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
 
@@ -87,7 +87,7 @@ test('a request for authorisation can be met out of band: no credential has to p
 })
 
 test('the extended card is refused before anything of it is shown, in every dialect', async () => {
-  await app.line('famous')
+  await app.queue('famous')
   await operate(app, 'queues.put', {
     name: 'famous',
     card: { capabilities: { extendedAgentCard: true }, extended: { description: 'for friends' } },

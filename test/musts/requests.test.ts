@@ -9,7 +9,7 @@ import { restClient } from '../support/rest.ts'
 import { operate, rowCounts, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()
-const { client } = await app.line('desk', { contexts: 'parallel' })
+const { client } = await app.queue('desk', { contexts: 'parallel' })
 const a2a = a2aClient(app.url, 'desk', client.token)
 const rest = restClient(app.url, 'desk', client.token)
 

@@ -7,7 +7,7 @@ import { restClient } from '../support/rest.ts'
 import { ask, resultsOf, saying, statesOf } from '../support/steps.ts'
 
 const app = await startApp()
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const a2a = a2aClient(app.url, 'desk', client.token)
 const rest = restClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)

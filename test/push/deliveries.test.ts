@@ -331,7 +331,7 @@ test('a cancel that is repeated is told once', async () => {
 
 test('a task that is refused at intake tells it, since nothing else will', async () => {
   const receiver = await startReceiver()
-  const { client } = await app.line('picky')
+  const { client } = await app.queue('picky')
   const { a2aClient } = await import('../support/actors.ts')
   const a2a = a2aClient(app.url, 'picky', client.token)
   await a2a.submit('first', { contextId: 'k' })

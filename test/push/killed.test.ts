@@ -17,7 +17,7 @@ test.each(['SIGKILL', 'SIGSTOP', 'SIGTERM'] as const)(
     const first = await serveProcessWith(ENV, app.databaseUrl)
     let silent = true
     const receiver = await startReceiver(() => (silent ? 'hang' : 200))
-    const { client, agent } = await app.line('q')
+    const { client, agent } = await app.queue('q')
     await app.stop()
 
     const a2a = a2aClient(first.url, 'q', client.token)

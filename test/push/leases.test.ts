@@ -39,7 +39,7 @@ const DELIVERED = { state: 'delivered', status: 200, reason: null, againSeconds:
 test('nodes share the deliveries out: each receiver gets each event once', async () => {
   const { app, other } = await startPair()
   const receiver = await startReceiver()
-  const { client, agent } = await app.line('pair', { contexts: 'parallel' })
+  const { client, agent } = await app.queue('pair', { contexts: 'parallel' })
   const nodes = [app.url, other.url]
   const count = 40
   for (let n = 0; n < count; n += 1) {

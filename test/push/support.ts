@@ -16,7 +16,7 @@ export const startPushApp = (options: AppOptions = {}): Promise<App> =>
   startApp({ config: LOCAL, push: FAST, pollMs: 500, ...options })
 
 export const peopleOf = async (app: App, queue: string) => {
-  const { client, agent } = await app.line(queue, { contexts: 'parallel' })
+  const { client, agent } = await app.queue(queue, { contexts: 'parallel' })
   const a2a = a2aClient(app.url, queue, client.token)
   const worker = agentClient(app.url, agent.token)
   return {

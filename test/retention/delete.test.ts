@@ -1,6 +1,6 @@
 // Case F070, below the services: what goes, what stays, and how much at once.
 import { afterEach, expect, test } from 'vitest'
-import { BATCH, clearRemains, forgetTodos, type Place } from '../../src/store/move/retention.ts'
+import { BATCH, clearRemains, forgetTodos, type Position } from '../../src/store/move/retention.ts'
 import { openDatabase } from '../../src/store/postgres/database.ts'
 import { withClient } from '../support/database.ts'
 import { openStore } from '../support/store.ts'
@@ -18,7 +18,7 @@ afterEach(async () => {
 /** To the end of the queue; how many each statement deleted. */
 const forgetAll = async (of = database, queue = 'q'): Promise<number[]> => {
   const counts: number[] = []
-  let place: Place | null = null
+  let place: Position | null = null
   do {
     const { deleted, next } = await forgetTodos(of, queue, place)
     counts.push(deleted)

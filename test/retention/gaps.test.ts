@@ -9,8 +9,8 @@ import { makeAged } from './aged.ts'
 const app = await startApp({ tidyMs: 3_600_000, pollMs: 100 })
 const { sql } = app
 const lines = {
-  short: await app.line('short', { contexts: 'parallel', retentionDays: 30 }),
-  kept: await app.line('kept', { contexts: 'parallel' }),
+  short: await app.queue('short', { contexts: 'parallel', retentionDays: 30 }),
+  kept: await app.queue('kept', { contexts: 'parallel' }),
 }
 type Queue = keyof typeof lines
 

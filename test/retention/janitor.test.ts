@@ -16,7 +16,7 @@ const age = (id: string): Promise<unknown> =>
   sql(`update todos set finished_at = now() - interval '40 days' where id = $1`, [id])
 
 test('a finished task past the retention is gone for everybody, an open one as old is not; unset, nothing goes', async () => {
-  const { client, agent } = await app.line('desk', { contexts: 'parallel', retentionDays: 30 })
+  const { client, agent } = await app.queue('desk', { contexts: 'parallel', retentionDays: 30 })
   const a2a = a2aClient(app.url, 'desk', client.token)
   const worker = agentClient(app.url, agent.token)
   const finish = async (text: string): Promise<string> => {
@@ -55,7 +55,7 @@ test('a finished task past the retention is gone for everybody, an open one as o
   expect(put.policy).not.toHaveProperty('retentionDays')
   await age(young)
   // Another queue's janitor has been round since.
-  await app.line('witness', { retentionDays: 1 })
+  await app.queue('witness', { retentionDays: 1 })
   const witness = await makeAged(sql, { queue: 'witness' })
   await until(async () => Object.keys(await rowsOf(sql, witness)).length === 0)
   expect((await a2a.get(young)).id).toBe(young)
@@ -65,7 +65,7 @@ test('a finished task past the retention is gone for everybody, an open one as o
 })
 
 test('the same send under a key whose task is gone is a new send', async () => {
-  const { client, agent } = await app.line('keyed', { retentionDays: 1 })
+  const { client, agent } = await app.queue('keyed', { retentionDays: 1 })
   const a2a = a2aClient(app.url, 'keyed', client.token)
   const headers = { 'Idempotency-Key': 'k1' }
   const message = { messageId: 'm', role: 'ROLE_USER', parts: [{ text: 'x' }] }
@@ -106,9 +106,9 @@ const orphans = async (of: App['sql']): Promise<Record<string, number>> => {
 }
 
 test('three nodes share it, and are not in the way of those who work', async () => {
-  await app.line('busy', { retentionDays: 30, contexts: 'parallel' })
+  await app.queue('busy', { retentionDays: 30, contexts: 'parallel' })
   const old = await makeAged(sql, { queue: 'busy', count: 3000 })
-  const { client, agent } = await app.line('live', { contexts: 'parallel' })
+  const { client, agent } = await app.queue('live', { contexts: 'parallel' })
   const nodes = await Promise.all([1, 2].map(() => startNode(app.databaseUrl, { tidyMs: 50 })))
   try {
     const a2a = a2aClient(app.url, 'live', client.token)

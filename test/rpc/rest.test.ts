@@ -53,7 +53,7 @@ const rows: PathRow[] = [
   { verb: 'GET', template: '/wait', method: 'Wait' },
   { verb: 'POST', template: '/locked', method: 'Locked', body: 'required' },
 ]
-const binding: RestBinding = { table, paths: compilePaths(rows), wording: restError }
+const binding: RestBinding = { table, paths: compilePaths(rows), writeError: restError }
 
 const answered: Answered[] = []
 const logged: unknown[][] = []

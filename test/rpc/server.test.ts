@@ -63,11 +63,11 @@ const create = (surface: 'a2a' | 'api', signal = new AbortController().signal) =
   const answered: Answered[] = []
   const write = (level: string) => (fields: object) =>
     void lines.push([level, fields as Record<string, unknown>])
-  const wording = surface === 'a2a' ? a2aError : apiError
-  const served = { table, wording }
+  const writeError = surface === 'a2a' ? a2aError : apiError
+  const served = { table, writeError }
   const rpc = createRpc<Call>({
     tables: [served],
-    wording,
+    writeError,
     batches: surface === 'api',
     log: {
       debug: write('debug'),
@@ -319,7 +319,7 @@ test('of a batch, those with one turn wait for each other, and what has none wai
   const begun: string[] = []
   const open = new Map<string, () => void>()
   const served = {
-    wording: apiError,
+    writeError: apiError,
     table: {
       step: unary(
         z.object({ name: z.string(), id: z.string().optional() }),
@@ -335,7 +335,7 @@ test('of a batch, those with one turn wait for each other, and what has none wai
   }
   const rpc = createRpc<Call>({
     tables: [served],
-    wording: apiError,
+    writeError: apiError,
     batches: true,
     turnOf: ({ params }) => (params as { id?: string }).id ?? null,
     log: { debug: () => {}, warn: () => {}, error: () => {} } as never,

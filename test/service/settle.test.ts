@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { startApp, startNode } from '../support/app.ts'
 
 const app = await startApp({ pollMs: 60_000 })
-const { client, agent } = await app.line('desk', { contexts: 'parallel' })
+const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 
 test('a task that ended between its send and the wait for it is answered at once', async () => {
   const { services } = app

@@ -11,10 +11,10 @@ const sweepOf = (fails: string) => {
     return 1
   }
   const parts = {
-    directory: { settings: async () => new Map() },
-    batches: (verb: string) => part(verb)(),
-    lines: { sweep: part('lines') },
-    family: { sweep: part('family') },
+    registry: { settings: async () => new Map() },
+    sweepRunner: (verb: string) => part(verb)(),
+    conversations: { sweep: part('lines') },
+    childTasks: { sweep: part('family') },
     revocation: { settleDead: part('revoked') },
     metrics: createMetrics(),
     log: { info: ({ count }: { count: number }) => swept.push(`logged ${count}`) },

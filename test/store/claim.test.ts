@@ -12,7 +12,7 @@ const { database, add } = store
 const worker = await addWorker(database, ['q', 'busy', 'b', 'prio'])
 const claim = async (queues: string[], limit: number, endpoint = worker) =>
   (await readClaimed(database, queues, limit, { endpoint, leaseSeconds: 300, claimant: 'test' }))
-    .taken
+    .claimed
 
 test('16 concurrent claimers on 10,000 todos: each is claimed exactly once and none is left', async () => {
   await store.queue('busy')

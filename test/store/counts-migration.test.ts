@@ -6,7 +6,7 @@ import { DEFAULT_POLICY } from '../../src/domain/policy.ts'
 import { putQueue } from '../../src/store/admin/queues.ts'
 import { type Database, openDatabase } from '../../src/store/postgres/database.ts'
 import { knexConfig, migrate, pendingMigrations } from '../../src/store/postgres/migrate.ts'
-import { placeEvents } from '../../src/store/todos/events.ts'
+import { sequenceEvents } from '../../src/store/todos/events.ts'
 import { urlOf, withClient } from '../support/database.ts'
 import { CLIENTS, createLife, type Life, QUEUES } from './life.ts'
 import { expectLists } from './totals.ts'
@@ -87,7 +87,7 @@ test('one that was killed on its way is done again, and a count by hand puts all
   expect((await migrate(databaseUrl)).applied).toEqual([LAST])
   await expectLists(database, CLIENTS, QUEUES)
 
-  await placeEvents(database, 1000)
+  await sequenceEvents(database, 1000)
   await database.query('delete from todo_counts', [])
   await expect(expectLists(database, CLIENTS, QUEUES)).rejects.toThrow()
   await database.query('select recount_todos()', [])

@@ -8,7 +8,7 @@ import { tryTransition } from '../../src/store/move/move.ts'
 import { forgetTodos } from '../../src/store/move/retention.ts'
 import { openDatabase } from '../../src/store/postgres/database.ts'
 import { countTodos } from '../../src/store/todos/counts.ts'
-import { placeEvents } from '../../src/store/todos/events.ts'
+import { sequenceEvents } from '../../src/store/todos/events.ts'
 import { keepFor } from '../retention/aged.ts'
 import { openStore } from '../support/store.ts'
 import { CLIENTS, createLife, QUEUES, USUAL } from './life.ts'
@@ -26,7 +26,7 @@ for (const queue of QUEUES) {
 }
 
 const countAll = async (): Promise<void> => {
-  while ((await placeEvents(database, 1000))?.length !== 0);
+  while ((await sequenceEvents(database, 1000))?.length !== 0);
   while ((await countTodos(database, 1000)) !== 0);
 }
 
@@ -41,7 +41,7 @@ test('a total is right when events are not placed, placed, and counted, and what
   }
   const ids = [await store.add(), await store.add()]
   expect(await there()).toEqual({ pending: 2 })
-  expect((await placeEvents(database, 1000))?.length).toBe(2)
+  expect((await sequenceEvents(database, 1000))?.length).toBe(2)
   expect(await there()).toEqual({ pending: 2 })
   expect(await countTodos(database, 1)).toBe(1)
   expect(await there()).toEqual({ pending: 2 })
@@ -58,7 +58,7 @@ test('what is deleted before any node has counted it leaves nothing behind, also
   const kept = await database.query(counts, [])
   const id = await store.add()
   await tryTransition(database, 'cancel', id, {})
-  while ((await placeEvents(database, 1000))?.length !== 0);
+  while ((await sequenceEvents(database, 1000))?.length !== 0);
   await database.query(`update todos set finished_at = now() - interval '40 days' where id = $1`, [
     id,
   ])

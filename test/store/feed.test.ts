@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { tryTransition } from '../../src/store/move/move.ts'
 import { openDatabase } from '../../src/store/postgres/database.ts'
-import { placeEvents, readFeed } from '../../src/store/todos/events.ts'
+import { readFeed, sequenceEvents } from '../../src/store/todos/events.ts'
 import { openStore } from '../support/store.ts'
 
 const store = await openStore(20)
@@ -10,25 +10,25 @@ const { database, add } = store
 test('an event that commits late, after others were placed and read, is not skipped by a cursor', async () => {
   const other = openDatabase({ connectionString: store.url, poolSize: 1 })
   const [early, late] = [await add(), await add()]
-  await placeEvents(database, 1000)
+  await sequenceEvents(database, 1000)
   const start = (await readFeed(database, 0, 1000)).at(-1)!.position
   await other.transaction(async (session) => {
     // Its number is drawn first; it becomes visible last.
     await tryTransition(session, 'cancel', late, {})
     await tryTransition(database, 'cancel', early, {})
-    await placeEvents(database, 1000)
+    await sequenceEvents(database, 1000)
     const seen = await readFeed(database, start + 1, 1000)
     expect(seen.map(({ todoId }) => todoId)).toEqual([early])
   })
   await other.close()
-  await placeEvents(database, 1000)
+  await sequenceEvents(database, 1000)
   const seen = await readFeed(database, start + 1, 1000)
   expect(seen.map(({ todoId }) => todoId)).toEqual([early, late])
 })
 
 test('16 writers, two placers and a reader: nothing is missed, each todo is in order', async () => {
   const ids = await Promise.all(Array.from({ length: 60 }, () => add()))
-  await placeEvents(database, 10_000)
+  await sequenceEvents(database, 10_000)
   const start = (await readFeed(database, 0, 10_000)).at(-1)!.position
   const EACH = 10
   let writing = true
@@ -48,7 +48,7 @@ test('16 writers, two placers and a reader: nothing is missed, each todo is in o
     }
   }
   const place = async (): Promise<void> => {
-    while (writing) await placeEvents(database, 50)
+    while (writing) await sequenceEvents(database, 50)
   }
   const seen: { todoId: string; seq: number; position: number }[] = []
   let cursor = start
@@ -65,7 +65,7 @@ test('16 writers, two placers and a reader: nothing is missed, each todo is in o
   await Promise.all(Array.from({ length: 16 }, (_, n) => write(share(n))))
   writing = false
   await Promise.all([placing, reading])
-  while ((await placeEvents(database, 1000))?.length !== 0);
+  while ((await sequenceEvents(database, 1000))?.length !== 0);
   await read()
   expect(seen.length).toBe(ids.length * EACH)
   for (const id of ids) {

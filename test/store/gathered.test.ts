@@ -2,13 +2,13 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { rule } from '../../src/domain/lifecycle.ts'
-import { CROWDED } from '../../src/store/move/move.ts'
+import { BATCHED } from '../../src/store/move/move.ts'
 import { type Answer, a2aClient, agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
 import { ask, refusalOf, saying } from '../support/steps.ts'
 
 const app = await startApp()
-const { client, agent } = await app.line('desk')
+const { client, agent } = await app.queue('desk')
 const other = await app.vend(['work'], ['desk'], { name: 'other' })
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
@@ -146,5 +146,5 @@ test('a message id that is there already refuses its own move, not those that ca
 
 test('what is gathered moves nobody to the front of a line', () => {
   // Several of one line could not all come to its front in one statement.
-  for (const verb of CROWDED) expect(['done', 'same']).toContain(rule(verb).to)
+  for (const verb of BATCHED) expect(['done', 'same']).toContain(rule(verb).to)
 })

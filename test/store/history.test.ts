@@ -6,7 +6,7 @@ import { STATE_NAMES } from '../../src/domain/lifecycle.ts'
 import type { TodoFilter } from '../../src/domain/todo.ts'
 import type { Session } from '../../src/store/postgres/database.ts'
 import { countTodos } from '../../src/store/todos/counts.ts'
-import { placeEvents } from '../../src/store/todos/events.ts'
+import { sequenceEvents } from '../../src/store/todos/events.ts'
 import { listTodos } from '../../src/store/todos/list.ts'
 import { openStore } from '../support/store.ts'
 
@@ -113,7 +113,7 @@ for (const [who, scope] of Object.entries(scopes)) {
 test('counting reads what has happened since, and nothing before it', async () => {
   const SINCE = 20
   for (let n = 0; n < SINCE; n += 1) await add()
-  expect((await placeEvents(database, 1000))?.length).toBe(SINCE)
+  expect((await sequenceEvents(database, 1000))?.length).toBe(SINCE)
   const { read, done } = await reading((session) => countTodos(session, 5000))
   expect(done).toBe(SINCE)
   expect(read).toBeGreaterThanOrEqual(SINCE)

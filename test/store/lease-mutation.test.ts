@@ -45,7 +45,7 @@ const writes = async (verb: Verb, id: string, endpoint = holder, fence = '1'): P
 
 const claim = async (queue: string) =>
   (await readClaimed(database, [queue], 1, { endpoint: other, leaseSeconds: 300, claimant: 'x' }))
-    .taken
+    .claimed
 
 const isTaken = async (queue: string): Promise<boolean> => (await claim(queue)).length > 0
 const isReaped = async (id: string): Promise<boolean> =>

@@ -7,10 +7,10 @@ import { Refusal } from '../../src/domain/errors.ts'
 import { rule, type State, VERB_NAMES, type Verb } from '../../src/domain/lifecycle.ts'
 import { addTodo, addTodos, type NewTodo } from '../../src/store/move/add.ts'
 import { transitionLine, tryTransition } from '../../src/store/move/move.ts'
-import { forgetTodos, type Place } from '../../src/store/move/retention.ts'
+import { forgetTodos, type Position } from '../../src/store/move/retention.ts'
 import type { Database } from '../../src/store/postgres/database.ts'
 import { countTodos } from '../../src/store/todos/counts.ts'
-import { placeEvents } from '../../src/store/todos/events.ts'
+import { sequenceEvents } from '../../src/store/todos/events.ts'
 import { randomOf } from '../support/seeded.ts'
 import { AGES } from './model/model.ts'
 import { AGENTS, changeOf, SETS } from './model/world.ts'
@@ -116,7 +116,7 @@ const begin = async (database: Database, random: () => number, ids: string[]): P
 
 const forget = async (database: Database, queue: string): Promise<number> => {
   let sum = 0
-  let place: Place | null = null
+  let place: Position | null = null
   do {
     const { deleted, next } = await forgetTodos(database, queue, place)
     sum += deleted
@@ -144,7 +144,7 @@ export const createLife = (nodes: readonly Database[], seed: number): Life => {
   }
   const random = randomOf(seed)
   const duties: Record<Duty, (node: Database) => Promise<unknown>> = {
-    place: async (node) => (await placeEvents(node, 7))?.length,
+    place: async (node) => (await sequenceEvents(node, 7))?.length,
     count: (node) => countTodos(node, 5),
     forget: (node) => forget(node, pick(random, QUEUES)),
   }

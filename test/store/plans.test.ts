@@ -8,7 +8,7 @@ import { readDeadHolders } from '../../src/store/admin/endpoints.ts'
 import { addTodo, addTodoOnce, type NewTodo } from '../../src/store/move/add.ts'
 import { countLiveChildren, readCutShort } from '../../src/store/move/children.ts'
 import { readClaimed } from '../../src/store/move/claim.ts'
-import { readClaimers, readQueueRoom } from '../../src/store/move/concurrency.ts'
+import { readClaimers, readQueueSlots } from '../../src/store/move/concurrency.ts'
 import { readDue, transitionDue, transitionLine, tryTransition } from '../../src/store/move/move.ts'
 import { clearRemains, forgetTodos } from '../../src/store/move/retention.ts'
 import type { Session, Statement, Values } from '../../src/store/postgres/database.ts'
@@ -41,7 +41,7 @@ const askedBy = async (use: (session: Session) => Promise<unknown>): Promise<Ask
       asked.push({ text, values: [...values] })
       return [] as Row[]
     },
-    ring: () => {},
+    wake: () => {},
   })
   return asked
 }
@@ -274,7 +274,7 @@ test('children are found by their parent, and the live ones among the ended by a
 
 test('what runs under a limit is counted among the claimed todos', async () => {
   for (const use of [
-    (session: Session) => readQueueRoom(session, 'q1', 3),
+    (session: Session) => readQueueSlots(session, 'q1', 3),
     (session: Session) => readClaimers(session, 'q1'),
   ]) {
     expectIndexed(await plansOf(use), 'todos_lease')

@@ -7,7 +7,7 @@ import { createMetrics } from '../../src/base/metrics.ts'
 import type { WakeBus } from '../../src/store/wake/bus.ts'
 import { postgresBus } from '../../src/store/wake/listen-notify.ts'
 import { natsBus } from '../../src/store/wake/nats.ts'
-import { createWake, type Wake } from '../../src/store/wake/wake.ts'
+import { createWakes, type Wakes } from '../../src/store/wake/wake.ts'
 import { killed } from '../support/child.ts'
 import { cloneDatabase, withClient } from '../support/database.ts'
 import { findProgram, freePort, startProgram } from '../support/program.ts'
@@ -57,8 +57,8 @@ const log = createLog('silent')
 let reconnects = 0
 
 /** As in a node: under a supervisor, which makes a lost connection anew. */
-const start = async (bus: WakeBus): Promise<Wake> => {
-  const wake = createWake({
+const start = async (bus: WakeBus): Promise<Wakes> => {
+  const wake = createWakes({
     bus,
     log,
     onReconnect: () => {
@@ -78,17 +78,17 @@ const start = async (bus: WakeBus): Promise<Wake> => {
   return { ...wake, stop }
 }
 
-const heard = (wake: Wake, topic: string): number[] => {
+const heard = (wakes: Wakes, topic: string): number[] => {
   const counts: number[] = []
-  wake.on(topic, (count) => counts.push(count))
+  wakes.on(topic, (count) => counts.push(count))
   return counts
 }
 
 const total = (counts: number[]): number => counts.reduce((sum, count) => sum + count, 0)
 
 describe.each(carriers)('$name', ({ bus, cut }) => {
-  let here: Wake
-  let there: Wake
+  let here: Wakes
+  let there: Wakes
   beforeAll(async () => {
     here = await start(bus())
     there = await start(bus())
@@ -100,7 +100,7 @@ describe.each(carriers)('$name', ({ bus, cut }) => {
 
   test('a ring is heard at once in its own process, and soon in the others, but not twice', async () => {
     const [own, other] = [heard(here, 'queue:a'), heard(there, 'queue:a')]
-    here.ring([{ topic: 'queue:a', count: 2 }])
+    here.wake([{ topic: 'queue:a', count: 2 }])
     expect(own).toEqual([2])
     await until(() => other.length > 0, { what: 'the other process hears' })
     expect(other).toEqual([2])
@@ -109,7 +109,7 @@ describe.each(carriers)('$name', ({ bus, cut }) => {
 
   test('rings of one moment are sent together, with their counts added up', async () => {
     const other = heard(there, 'queue:burst')
-    for (let n = 0; n < 500; n += 1) here.ring([{ topic: 'queue:burst', count: 1 }])
+    for (let n = 0; n < 500; n += 1) here.wake([{ topic: 'queue:burst', count: 1 }])
     await until(() => total(other) === 500, { what: 'all 500 rings' })
     expect(other.length).toBeLessThan(10)
   })
@@ -118,7 +118,7 @@ describe.each(carriers)('$name', ({ bus, cut }) => {
     const ids = Array.from({ length: 600 }, (_, n) => `todo:${String(n).padStart(36, '0')}`)
     const arrived = new Set<string>()
     const off = there.onPrefix('todo:', (id) => arrived.add(`todo:${id}`))
-    here.ring(ids.map((topic) => ({ topic, count: 1 })))
+    here.wake(ids.map((topic) => ({ topic, count: 1 })))
     await until(() => arrived.size === ids.length, { what: 'every topic' })
     off()
   })
@@ -135,7 +135,7 @@ describe.each(carriers)('$name', ({ bus, cut }) => {
         what: `both are back, round ${round}`,
       })
       const other = heard(there, `queue:round${round}`)
-      here.ring([{ topic: `queue:round${round}`, count: 1 }])
+      here.wake([{ topic: `queue:round${round}`, count: 1 }])
       await until(() => total(other) >= 1, { what: `a ring after round ${round}` })
     }
     off()
@@ -159,11 +159,11 @@ describe('a process that hears of no other', () => {
 
   /** Rings once; whether that was sent by the time the next sign of life was. */
   let rung = 0
-  const isSent = async (wake: Wake, sent: string[]): Promise<boolean> => {
+  const isSent = async (wakes: Wakes, sent: string[]): Promise<boolean> => {
     const before = sent.length
     rung += 1
     const topic = topicOf(rung)
-    wake.ring([{ topic, count: 1 }])
+    wakes.wake([{ topic, count: 1 }])
     const isSign = (payload: string) => !payload.includes('\n')
     await until(() => sent.slice(before).filter(isSign).length >= 2, { what: 'signs of life' })
     return sent.some((payload) => payload.includes(topic))
@@ -172,7 +172,7 @@ describe('a process that hears of no other', () => {
   test('keeps its rings to itself; who comes is told to look at everything, and hears from then on', async () => {
     const { sent, close } = await overhear()
     const make = () =>
-      createWake({ bus: postgresBus({ connectionString: clone.url }), log, keepAliveMs: 100 })
+      createWakes({ bus: postgresBus({ connectionString: clone.url }), log, keepAliveMs: 100 })
     const here = make()
     await here.start()
     const ended = new AbortController()
@@ -189,7 +189,7 @@ describe('a process that hears of no other', () => {
     await there.start()
     await until(() => looks > 0, { what: 'who came looks at everything' })
     const other = heard(there, topicOf(1000))
-    here.ring([{ topic: topicOf(1000), count: 1 }])
+    here.wake([{ topic: topicOf(1000), count: 1 }])
     await until(() => other.length > 0, { what: 'who came hears' })
 
     await there.stop()
@@ -209,16 +209,16 @@ test.skipIf(nats === null)(
     const foreign = await start(natsBus({ url: `nats://127.0.0.1:${natsPort}/other` }))
     const twin = await start(carrier!.bus())
     const [strange, familiar] = [heard(foreign, 'queue:a'), heard(twin, 'queue:a')]
-    own.ring([{ topic: 'queue:a', count: 1 }])
+    own.wake([{ topic: 'queue:a', count: 1 }])
     await until(() => familiar.length > 0, { what: 'the twin hears' })
-    foreign.ring([{ topic: 'queue:b', count: 1 }])
+    foreign.wake([{ topic: 'queue:b', count: 1 }])
     expect(strange).toEqual([])
-    for (const wake of [own, foreign, twin]) await wake.stop()
+    for (const wakes of [own, foreign, twin]) await wakes.stop()
   },
 )
 
 test.skipIf(nats === null)('a NATS server that is not there fails the start, soon', async () => {
-  const wake = createWake({ bus: natsBus({ url: 'nats://127.0.0.1:1/x', answerMs: 500 }), log })
+  const wake = createWakes({ bus: natsBus({ url: 'nats://127.0.0.1:1/x', answerMs: 500 }), log })
   await expect(wake.start()).rejects.toThrow()
   await wake.stop()
 })

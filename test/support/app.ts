@@ -24,7 +24,7 @@ export interface App extends Switchboard {
   sql<Row = Record<string, unknown>>(text: string, values?: unknown[]): Promise<Row[]>
   vend(verbs: EndpointVerb[], queues: string[], more?: { name?: string }): Promise<Vended>
   /** Makes a queue with a client and an agent of its own. */
-  line(name: string, policy?: Record<string, unknown>): Promise<{ client: Vended; agent: Vended }>
+  queue(name: string, policy?: Record<string, unknown>): Promise<{ client: Vended; agent: Vended }>
 }
 
 /** The environment of a test's node. */
@@ -88,7 +88,7 @@ export const startApp = async (options: AppOptions = {}): Promise<App> => {
     sql: (text, values = []) =>
       withClient(database.url, async (client) => (await client.query(text, values)).rows),
     vend,
-    line: async (name, policy) => {
+    queue: async (name, policy) => {
       await operator.putQueue({ name, ...(policy && { policy }) })
       return { client: await vend(['send'], [name]), agent: await vend(['work'], [name]) }
     },

@@ -10,7 +10,7 @@ import { WireRefusal } from '../../protocol/errors.ts'
 import { parseJson } from '../../rpc/envelope.ts'
 import type { BoardSessions } from '../../service/contract.ts'
 import { readText } from '../body.ts'
-import { createOwnOnly } from './same-origin.ts'
+import { createSameOrigin } from './same-origin.ts'
 
 const COOKIE = 'switchboard_board'
 const WINDOW_MS = 60_000
@@ -74,7 +74,7 @@ const readToken = async (req: Request): Promise<string> => {
 
 export const createBoardLogin = ({ sessions, publicUrl }: LoginParts): Router => {
   const gate = createGate()
-  const ownOnly = createOwnOnly(publicUrl)
+  const ownOnly = createSameOrigin(publicUrl)
 
   /** Under whatever path the host application put us, and never outside of /board. */
   const cookieFor = (req: Request) => ({

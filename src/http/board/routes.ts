@@ -10,7 +10,7 @@ import { invalid } from '../../domain/errors.ts'
 import { apiError, WireRefusal } from '../../protocol/errors.ts'
 import type { Call, MethodTable, Services } from '../../protocol/method.ts'
 import { createRpc } from '../../rpc/server.ts'
-import type { BoardLane, BoardService, BoardSessions, Pulse } from '../../service/contract.ts'
+import type { Activity, BoardLane, BoardService, BoardSessions } from '../../service/contract.ts'
 import type { Auth } from '../auth.ts'
 import { answerRefusal } from '../refusal.ts'
 import { rpcRoute } from '../rpc-route.ts'
@@ -18,11 +18,11 @@ import { readFilter } from '../stream/feed-filter.ts'
 import { CARDS, fromCard, readLane, readSnapshot } from './cards.ts'
 import { createBoardLogin, type LoginParts, readCookie } from './login.ts'
 import { boardHeaders, createBoardPage } from './page.ts'
-import { createOwnCallsOnly } from './same-origin.ts'
+import { createSameOriginCalls } from './same-origin.ts'
 
 export interface BoardParts extends LoginParts {
   board: BoardService
-  pulse: Pulse
+  activity: Activity
   services: Services
   /** Of which the board may call a part (isBoards). */
   operatorTable: MethodTable
@@ -105,9 +105,9 @@ const isBoards = (method: string): boolean =>
 /** POST /board/operator: those methods, by the cookie, from the page only. */
 const calls = ({ services, operatorTable, boardAuth, log, stopping }: BoardParts) => {
   const rows = Object.entries(operatorTable).filter(([name]) => isBoards(name))
-  const served = { table: Object.fromEntries(rows), wording: apiError }
+  const served = { table: Object.fromEntries(rows), writeError: apiError }
   return rpcRoute<Call>({
-    rpc: createRpc<Call>({ tables: [served], wording: apiError, batches: false, log }),
+    rpc: createRpc<Call>({ tables: [served], writeError: apiError, batches: false, log }),
     auth: boardAuth,
     body: { mediaTypes: ['application/json'] },
     open: (_req, facts) => ({
@@ -120,7 +120,7 @@ const calls = ({ services, operatorTable, boardAuth, log, stopping }: BoardParts
 
 /** All of /board but its feed. Mount it before the feeds: its headers are theirs, too. */
 export const createBoard = (parts: BoardParts): Router => {
-  const { board, pulse, boardAuth, publicUrl } = parts
+  const { board, activity, boardAuth, publicUrl } = parts
   const router = Router()
   router.use('/board', boardHeaders)
   router.use(createBoardPage())
@@ -135,8 +135,8 @@ export const createBoard = (parts: BoardParts): Router => {
   }
   answer('/board/todos', (req, caller) => readTodos(board, req, caller))
   answer('/board/me', (_req, caller) => meOf(board, caller))
-  answer('/board/pulse', (req, caller) => pulse.read(readFilter(req, caller).queues))
-  router.all('/board/operator', createOwnCallsOnly(publicUrl), calls(parts))
+  answer('/board/pulse', (req, caller) => activity.read(readFilter(req, caller).queues))
+  router.all('/board/operator', createSameOriginCalls(publicUrl), calls(parts))
 
   router.use(answerRefusal(parts.log))
   return router

@@ -21,13 +21,13 @@ const createIsOwn =
 
 const refused = () => new Refusal('forbidden', {}, 'Only the board may ask for this')
 
-export const createOwnOnly = (publicUrl: () => string): RequestHandler => {
+export const createSameOrigin = (publicUrl: () => string): RequestHandler => {
   const isOwn = createIsOwn(publicUrl)
   return (req, _res, next) => next(isOwn(req) ? undefined : refused())
 }
 
 /** The same, and the page's own header: for what acts in the name of who is logged in. */
-export const createOwnCallsOnly = (publicUrl: () => string): RequestHandler => {
+export const createSameOriginCalls = (publicUrl: () => string): RequestHandler => {
   const isOwn = createIsOwn(publicUrl)
   return (req, _res, next) =>
     next(isOwn(req) && req.get(OWN_HEADER) !== undefined ? undefined : refused())

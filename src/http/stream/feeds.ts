@@ -10,12 +10,12 @@ import { invalid, Refusal } from '../../domain/errors.ts'
 import type { OpenFeed, Watch } from '../../service/contract.ts'
 import type { Auth } from '../auth.ts'
 import type { ReadSnapshot } from '../board/cards.ts'
-import { attentionOf } from '../call-signal.ts'
+import { callSignalOf } from '../call-signal.ts'
 import type { StreamObserver } from '../exchange.ts'
 import { answerRefusal } from '../refusal.ts'
 import { narrow, readFilter, readNames } from './feed-filter.ts'
 import { type After, agentFrames, boardFrames } from './feed-frames.ts'
-import { watchRight } from './reauthorize.ts'
+import { reauthorize } from './reauthorize.ts'
 import { type Source, type StreamOptions, type StreamOutcome, writeStream } from './sse.ts'
 
 export interface FeedParts {
@@ -54,7 +54,7 @@ const readAfter = (req: Request): After => {
 }
 
 /** What a caller may be shown of the feed. A stream ends when `granted` is not the same any more. */
-interface Reach {
+interface FeedAccess {
   queues: readonly string[] | null
   granted: string
   frames: (feed: OpenFeed, after: After) => Source
@@ -69,7 +69,7 @@ const wants = (part: 'snapshot' | 'ready', req: Request): boolean => {
 
 const boardReach =
   (snapshots?: ReadSnapshot) =>
-  (caller: Caller, req: Request): Reach => {
+  (caller: Caller, req: Request): FeedAccess => {
     const filter = readFilter(req, caller)
     const read = snapshots && wants('snapshot', req) ? () => snapshots(filter, caller) : undefined
     return {
@@ -80,7 +80,7 @@ const boardReach =
   }
 
 /** The doorbells it asked for, but the signals of whatever it holds in any of its queues. */
-const agentReach = (caller: Caller, req: Request): Reach => {
+const agentReach = (caller: Caller, req: Request): FeedAccess => {
   const { id, queues } = endpointWith(caller, 'work')
   const asked = narrow(queues, readNames(req, 'queues')) ?? []
   const bells = wants('ready', req) ? asked : []
@@ -94,7 +94,7 @@ const agentReach = (caller: Caller, req: Request): Reach => {
 interface Kind {
   name: 'board' | 'agent'
   auth: Auth
-  reach: (caller: Caller, req: Request) => Reach
+  reach: (caller: Caller, req: Request) => FeedAccess
 }
 
 /** Keeps of a request what its right is looked at by. */
@@ -118,10 +118,10 @@ export const createFeeds = (parts: FeedParts): Router => {
     const retryMs = await parts.sseRetryMs()
     if (open >= MAX_STREAMS) throw new Refusal('unavailable')
 
-    const { signal, withdraw } = attentionOf(res, stopping)
-    const unwatch = watchRight({
-      holds: async () => kind.reach(await kind.auth(req), req).granted === reach.granted,
-      withdraw,
+    const { signal, revoke } = callSignalOf(res, stopping)
+    const unwatch = reauthorize({
+      stillAllowed: async () => kind.reach(await kind.auth(req), req).granted === reach.granted,
+      revoke: revoke,
       onError: (error) =>
         log.warn({ err: error }, 'the right to a feed could not be looked at again'),
       ...(recheckMs !== undefined && { everyMs: recheckMs }),

@@ -8,10 +8,10 @@ import { WireRefusal } from '../../protocol/errors.ts'
 /** How often it is looked at, unless told otherwise. */
 const RECHECK_MS = 30_000
 
-export interface Right {
+export interface Reauthorization {
   /** Whether it is the same as when the stream was opened; a refusal says that it is not. */
-  holds(): Promise<boolean>
-  withdraw(): void
+  stillAllowed(): Promise<boolean>
+  revoke(): void
   /** Told of what says nothing about a right, such as a database that is away. */
   onError?(error: unknown): void
   everyMs?: number
@@ -21,11 +21,16 @@ const isRefused = (error: unknown): boolean =>
   error instanceof WireRefusal || (error instanceof Refusal && error.kind === 'forbidden')
 
 /** Looks until the answer is called. */
-export const watchRight = ({ holds, withdraw, onError, everyMs }: Right): (() => void) => {
+export const reauthorize = ({
+  stillAllowed,
+  revoke,
+  onError,
+  everyMs,
+}: Reauthorization): (() => void) => {
   const look = (): void => {
-    holds().then(
-      (same) => same || withdraw(),
-      (error: unknown) => (isRefused(error) ? withdraw() : onError?.(error)),
+    stillAllowed().then(
+      (same) => same || revoke(),
+      (error: unknown) => (isRefused(error) ? revoke() : onError?.(error)),
     )
   }
   const timer = setInterval(look, everyMs ?? RECHECK_MS)

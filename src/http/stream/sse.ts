@@ -112,7 +112,7 @@ const isList = (frames: Frame | readonly Frame[]): frames is readonly Frame[] =>
  * Writes, and knows when the reader has taken what was written. A class, like the pull below, since
  * there are thousands of both: none has functions of its own but those that are listeners.
  */
-class Pen {
+class StreamWriter {
   readonly #res: ServerResponse
   readonly #drainMs: number
   #stalled = false
@@ -180,7 +180,7 @@ const GONE = Symbol('gone')
  * the source is still busy with the next one. Not a Promise.race with one long-lived promise: that
  * would keep every frame alive until the stream ends.
  */
-class Pull {
+class FramePuller {
   readonly #res: ServerResponse
   readonly #source: Source
   readonly #signal: AbortSignal
@@ -207,7 +207,7 @@ class Pull {
   }
 
   /** While the source has nothing to be pulled and the reader keeps up. */
-  live(pen: Pen): Promise<void> | undefined {
+  live(pen: StreamWriter): Promise<void> | undefined {
     if (!this.#source.live || this.#res.closed || this.#signal.aborted) return
     const off = this.#source.live((frames) => pen.push(frames), this.#gone)
     if (!off) return
@@ -252,8 +252,8 @@ export const writeStream = async (
   // A connection that breaks while we write is a hang-up: 'close' follows and says so.
   res.on('error', () => undefined)
 
-  const pen = new Pen(res, drainMs)
-  const pull = new Pull(res, source, options.signal)
+  const pen = new StreamWriter(res, drainMs)
+  const pull = new FramePuller(res, source, options.signal)
   const ping = setInterval(() => {
     if (!res.writableNeedDrain) pen.write(PING)
   }, options.pingMs ?? PING_MS)

@@ -15,7 +15,7 @@ interface RestError {
 }
 
 /** How a binding words its problems. */
-export type RestWording = (problem: Problem) => RestError
+export type RestErrorWriter = (problem: Problem) => RestError
 
 const BY_STATUS: Readonly<Record<number, string>> = {
   400: 'INVALID_ARGUMENT',
@@ -43,7 +43,7 @@ const statusName = (status: number, code: number): string =>
 /** Neither says anything of A2A: there is just no such resource. */
 const isRoute = ({ kind }: Problem): boolean => kind === 'method' || kind === 'verb'
 
-export const restError: RestWording = (problem) => {
+export const restError: RestErrorWriter = (problem) => {
   const row = A2A_ERRORS[problem.kind]
   const { status, code } = row
   return {

@@ -2,13 +2,13 @@
  * Errors in A2A 0.3: those of 1.0, whose codes it shares up to -32007. What 0.3 has no code for is
  * an invalid request there; the details, which 0.3 leaves free, still say which one it is.
  */
-import { a2aError, type Wording } from '../errors.ts'
+import { a2aError, type ErrorWriter } from '../errors.ts'
 
 /** ExtensionSupportRequired and VersionNotSupported came with 1.0. */
 const UNKNOWN_CODES: ReadonlySet<number> = new Set([-32008, -32009])
 const INVALID_REQUEST = -32600
 
-export const v03Error: Wording = (problem) => {
+export const v03Error: ErrorWriter = (problem) => {
   const { error, ...answer } = a2aError(problem)
   const code = UNKNOWN_CODES.has(error.code) ? INVALID_REQUEST : error.code
   return { ...answer, error: { ...error, code } }

@@ -3,11 +3,11 @@
  * the error object of JSON-RPC, bare, under the HTTP status that the error has in 1.0.
  */
 
-import type { RestWording } from '../a2a/rest-errors.ts'
+import type { RestErrorWriter } from '../a2a/rest-errors.ts'
 import { A2A_ERRORS } from '../errors.ts'
 import { v03Error } from './errors.ts'
 
-export const v03RestError: RestWording = (problem) => {
+export const v03RestError: RestErrorWriter = (problem) => {
   const { error, retryAfterSeconds } = v03Error(problem)
   return {
     status: A2A_ERRORS[problem.kind].status,

@@ -4,7 +4,7 @@
  * state allows is not.
  */
 
-import { within } from '../../base/with-deadline.ts'
+import { withDeadline } from '../../base/with-deadline.ts'
 import { invalid, Refusal } from '../../domain/errors.ts'
 import type { TodoView } from '../../domain/todo.ts'
 import type { Sent } from '../../service/contract.ts'
@@ -72,7 +72,9 @@ const showSecret = (ctx: QueueCall, secret: string): void =>
 const settled = async (ctx: QueueCall, sent: Sent, maxWaitMs: number): Promise<TodoView> => {
   const { id } = sent.view.todo
   const { watch, client } = ctx.services
-  const view = await within(ctx.signal, maxWaitMs, (signal) => watch.settle(id, sent.after, signal))
+  const view = await withDeadline(ctx.signal, maxWaitMs, (signal) =>
+    watch.settle(id, sent.after, signal),
+  )
   return view ?? client.get(id, answering(ctx), { artifacts: true })
 }
 

@@ -8,7 +8,7 @@ import { isTransition, phaseOf } from '../../domain/lifecycle.ts'
 import type { FeedEvent } from '../../domain/todo.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { readClock, readFeedBounds, readRecentFeed } from '../../store/todos/events.ts'
-import type { Pulse, PulseMinute, Watch } from '../contract.ts'
+import type { Activity, ActivityMinute, Watch } from '../contract.ts'
 
 const MINUTE_MS = 60_000
 const MINUTES = 60
@@ -96,7 +96,7 @@ const createQueuePulse = () => {
 
 type QueuePulse = ReturnType<typeof createQueuePulse>
 
-const merge = (all: readonly (Minute | undefined)[], number: number): PulseMinute => {
+const merge = (all: readonly (Minute | undefined)[], number: number): ActivityMinute => {
   const sum = blank()
   for (const each of all) {
     if (!each) continue
@@ -112,13 +112,13 @@ const merge = (all: readonly (Minute | undefined)[], number: number): PulseMinut
   return { at: new Date(number * MINUTE_MS), finished, dead, waited, oldest: oldestMs / 1000 }
 }
 
-export interface PulseParts {
+export interface ActivityParts {
   database: Database
   watch: Pick<Watch, 'feed'>
   log: Pick<Log, 'warn'>
 }
 
-export interface RunningPulse extends Pulse {
+export interface RunningPulse extends Activity {
   stop(): void
 }
 
@@ -129,7 +129,7 @@ interface Counted {
   nowMs: () => number
 }
 
-export const createPulse = ({ database, watch, log }: PulseParts): RunningPulse => {
+export const createActivity = ({ database, watch, log }: ActivityParts): RunningPulse => {
   let current: { counting: Promise<Counted>; ending: AbortController } | null = null
   let lookedAt = 0
 

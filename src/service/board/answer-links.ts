@@ -17,9 +17,9 @@ import type { Database } from '../../store/postgres/database.ts'
 import { type AnswerRow, readAnswer } from '../../store/todos/questions.ts'
 import { readAnswerSchema, readView } from '../../store/todos/view.ts'
 import type { AnswerLinks, LinkedQuestion } from '../contract.ts'
-import type { Directory } from '../registry.ts'
+import type { Registry } from '../registry.ts'
 import { asks } from '../tasks/questions.ts'
-import type { Deliver } from '../tasks/reply.ts'
+import type { Reply } from '../tasks/reply.ts'
 import { hashOf, isSecret, newSecret } from './secret.ts'
 
 const DEFAULT_SECONDS = 86_400
@@ -29,8 +29,8 @@ const BY = 'answeredBy'
 
 export interface AnswerLinksParts {
   database: Database
-  directory: Pick<Directory, 'queue'>
-  deliver: Deliver
+  registry: Pick<Registry, 'queue'>
+  reply: Reply
   publicUrl: () => string
 }
 
@@ -56,7 +56,7 @@ const statusOf = (
 }
 
 export const createAnswerLinks = (parts: AnswerLinksParts): AnswerLinks => {
-  const { database, directory, deliver, publicUrl } = parts
+  const { database, registry, reply, publicUrl } = parts
 
   const find = async (secret: string): Promise<AnswerLinkRow | null> =>
     isSecret(secret) ? readAnswerLink(database, hashOf(secret)) : null
@@ -69,7 +69,7 @@ export const createAnswerLinks = (parts: AnswerLinksParts): AnswerLinks => {
     const [answer, schema, queue] = await Promise.all([
       readAnswer(database, id, question),
       readAnswerSchema(database, id, question),
-      directory.queue(view.todo.queue),
+      registry.queue(view.todo.queue),
     ])
     return {
       status: statusOf(link, view, answer),
@@ -118,7 +118,7 @@ export const createAnswerLinks = (parts: AnswerLinksParts): AnswerLinks => {
       }
       let taken = false
       try {
-        const { receipt } = await deliver(
+        const { receipt } = await reply(
           link.todo_id,
           message,
           EVERYTHING,

@@ -20,7 +20,7 @@ import type { Database } from '../../store/postgres/database.ts'
 import { listTodos } from '../../store/todos/list.ts'
 import { readNotes } from '../../store/todos/questions.ts'
 import type { BoardCard, BoardLane, BoardService } from '../contract.ts'
-import type { Directory } from '../registry.ts'
+import type { Registry } from '../registry.ts'
 import { questionsOf } from '../tasks/questions.ts'
 
 const LANES: Record<
@@ -42,17 +42,17 @@ const COUNTED_TO = 10_000
 
 export interface BoardParts {
   database: Database
-  directory: Pick<Directory, 'queue' | 'queues' | 'settings'>
+  registry: Pick<Registry, 'queue' | 'queues' | 'settings'>
 }
 
-export const createBoardService = ({ database, directory }: BoardParts): BoardService => {
+export const createBoardService = ({ database, registry }: BoardParts): BoardService => {
   const toCards = async (views: readonly TodoView[]): Promise<BoardCard[]> => {
     if (views.length === 0) return []
     const todos = views.map(({ todo }) => todo)
     const held = todos.filter((todo) => phaseOf(todo) === 'held').map(({ id }) => id)
     const clients = new Set(todos.flatMap(({ clientId }) => clientId ?? []))
     const [questions, notes, senders] = await Promise.all([
-      questionsOf(database, directory, todos),
+      questionsOf(database, registry, todos),
       readNotes(database, held),
       readEndpointsById(database, [...clients]),
     ])
@@ -97,7 +97,7 @@ export const createBoardService = ({ database, directory }: BoardParts): BoardSe
 
     queues: async (caller) =>
       caller.kind === 'operator'
-        ? [...(await directory.queues()).keys()]
+        ? [...(await registry.queues()).keys()]
         : [...caller.endpoint.queues],
   }
 }

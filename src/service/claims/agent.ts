@@ -17,26 +17,26 @@ import { isClosedBefore } from '../../store/todos/artifacts.ts'
 import { readAttempts } from '../../store/todos/attempts.ts'
 import { listTodos } from '../../store/todos/list.ts'
 import { readHeld, readView } from '../../store/todos/view.ts'
-import type { Wake } from '../../store/wake/wake.ts'
+import type { Wakes } from '../../store/wake/wake.ts'
 import type { AgentService, Held } from '../contract.ts'
-import type { Directory } from '../registry.ts'
+import type { Registry } from '../registry.ts'
 import { checkSchema } from '../tasks/answer-schema.ts'
 import { narrower } from '../tasks/budget.ts'
-import type { Family } from '../tasks/children.ts'
+import type { ChildTasks } from '../tasks/children.ts'
 import { deadlineOf, longestWaitSeconds } from '../tasks/question-deadline.ts'
-import { bounded, excerpt } from '../tasks/text.ts'
+import { excerpt, truncate } from '../tasks/text.ts'
 import { createClaim } from './claim.ts'
-import type { Dry } from './cooldown.ts'
+import type { ClaimCooldown } from './cooldown.ts'
 import { createHolder, scopeOf } from './holder.ts'
-import type { Line } from './waiters.ts'
+import type { Waiters } from './waiters.ts'
 
 export interface AgentParts {
   database: Database
-  directory: Directory
-  line: Line
-  dry: Dry
-  wake: Wake
-  family: Family
+  registry: Registry
+  waiters: Waiters
+  cooldown: ClaimCooldown
+  wakes: Wakes
+  childTasks: ChildTasks
   metrics: Metrics
   /** How long a lost wake can delay a waiter, in ms. */
   pollMs: number
@@ -53,11 +53,11 @@ const ATTEMPTS_SHOWN = 100
 const HEARTBEAT_TRIES = 3
 
 export const createAgentService = (parts: AgentParts): AgentService => {
-  const { database, directory, line, dry, wake, family, metrics, pollMs } = parts
+  const { database, registry, waiters, cooldown, wakes, childTasks, metrics, pollMs } = parts
   const holder = createHolder({ database, metrics })
 
   const { move, count } = holder
-  const claim = createClaim({ database, directory, holder, line, dry, metrics })
+  const claim = createClaim({ database, registry, holder, waiters, cooldown, metrics })
 
   const agentMessage = (message: Message, id: string): Message => ({ ...message, taskId: id })
 
@@ -127,7 +127,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
           signal.removeEventListener('abort', done)
           resolve()
         }
-        const off = wake.on(`todo:${held.id}`, done)
+        const off = wakes.on(`todo:${held.id}`, done)
         const timer = setTimeout(done, Math.max(0, Math.min(pollMs, deadline - performance.now())))
         signal.addEventListener('abort', done, { once: true })
       })
@@ -150,7 +150,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
       verb === 'hold'
         ? {
             holdSeconds: holdSeconds ?? endpoint.defaultLeaseSeconds,
-            maxWaitSeconds: longestWaitSeconds(await directory.settings()),
+            maxWaitSeconds: longestWaitSeconds(await registry.settings()),
           }
         : { ...(leaseSeconds !== undefined && { leaseSeconds }) }
     let verb: 'heartbeat' | 'hold' = 'heartbeat'
@@ -174,7 +174,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
       (
         await move('progress', held, caller, {
           detail: {
-            ...(note !== undefined && { note: bounded(note) }),
+            ...(note !== undefined && { note: truncate(note) }),
             ...(percent !== undefined && { percent }),
           },
         })
@@ -203,7 +203,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
         message: askedFor(agentMessage(message, held.id), schema),
         detail: { text: excerpt(message) },
       })
-      return { todo, deadline: await deadlineOf(directory, todo, endpointWith(caller, 'work')) }
+      return { todo, deadline: await deadlineOf(registry, todo, endpointWith(caller, 'work')) }
     },
     acknowledge: async ({ through, ...held }, caller) =>
       (await move('acknowledge', held, caller, { through })).todo,
@@ -225,7 +225,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
               detail: { text: excerpt(message) },
             }),
             ...(result && { result }),
-            ...(summary !== undefined && { summary: bounded(summary, SUMMARY) }),
+            ...(summary !== undefined && { summary: truncate(summary, SUMMARY) }),
             ...(acknowledge !== undefined && { through: acknowledge }),
             ...(direct && { direct }),
           },
@@ -243,16 +243,16 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     fail: async ({ error, message, retryable, retryInSeconds, summary, ...held }, caller) => {
       // The fence fixes the attempt, so what is read here is what the statement will see.
       const { todo } = await lookHeld(held, endpointWith(caller, 'work'))
-      const policy = (await directory.queue(todo.queue))?.policy
-      const failure = { code: bounded(error.code, 120), message: bounded(error.message, SUMMARY) }
+      const policy = (await registry.queue(todo.queue))?.policy
+      const failure = { code: truncate(error.code, 120), message: truncate(error.message, SUMMARY) }
       const delay =
         retryInSeconds ?? (policy && retryDelaySeconds(policy.backoff, todo.attempt, Math.random()))
       const moved = await move('fail', held, caller, {
         ...(message && { message: agentMessage(message, held.id) }),
         ...(retryable && delay !== undefined && { retrySeconds: delay }),
-        detail: { error: { code: failure.code, message: bounded(failure.message) } },
+        detail: { error: { code: failure.code, message: truncate(failure.message) } },
         result: { error: failure.code, detail: failure.message },
-        summary: bounded(summary ?? failure.message, SUMMARY),
+        summary: truncate(summary ?? failure.message, SUMMARY),
         cause: failure.code,
       })
       count(moved, 'failed')
@@ -260,7 +260,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     },
     release: async ({ summary, inSeconds, ...held }, caller) => {
       const moved = await move('release', held, caller, {
-        ...(summary !== undefined && { summary: bounded(summary, SUMMARY) }),
+        ...(summary !== undefined && { summary: truncate(summary, SUMMARY) }),
         ...(inSeconds !== undefined && { dueSeconds: inSeconds }),
       })
       count(moved, 'released')
@@ -287,18 +287,18 @@ export const createAgentService = (parts: AgentParts): AgentService => {
         const { todo } = await move('fork', held, caller, {}, session)
         // Nobody gives by a fork what it may not give by a send.
         const parent = { ...todo, effects: narrower(todo.effects, endpoint.effects) }
-        return family.add(session, parent, children, endpoint.id)
+        return childTasks.add(session, parent, children, endpoint.id)
       })
       for (const { queue } of made) metrics.todosSent.inc({ queue })
       return made
     },
     join: async ({ children, until, ...held }, caller) => {
       await lookHeld(held, endpointWith(caller, 'work'))
-      await family.check(held.id, children)
+      await childTasks.check(held.id, children)
       const moved = await move('join', held, caller, { children, joinUntil: until })
       count(moved, 'released')
       // A child may have ended a moment ago, when nobody waited for it yet.
-      await family.look(held.id)
+      await childTasks.look(held.id)
       return moved.todo
     },
     get: async (id, caller) => {

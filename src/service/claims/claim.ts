@@ -6,23 +6,23 @@ import type { Metrics } from '../../base/metrics.ts'
 import { type Caller, type Endpoint, endpointWith } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
 import type { Change } from '../../store/move/change.ts'
-import { type Claimed, readClaimed, type Taken } from '../../store/move/claim.ts'
-import { roomInQueue, roomOfEndpoint } from '../../store/move/concurrency.ts'
+import { type Claimed, type ClaimedRow, readClaimed } from '../../store/move/claim.ts'
+import { freeInQueue, freeOfEndpoint } from '../../store/move/concurrency.ts'
 import type { Database } from '../../store/postgres/database.ts'
-import { createGather } from '../batcher.ts'
+import { createBatcher } from '../batcher.ts'
 import type { AgentService, Claim, ClaimedTodo } from '../contract.ts'
-import type { Directory } from '../registry.ts'
-import { bounded } from '../tasks/text.ts'
-import type { Dry } from './cooldown.ts'
+import type { Registry } from '../registry.ts'
+import { truncate } from '../tasks/text.ts'
+import type { ClaimCooldown } from './cooldown.ts'
 import type { Holder } from './holder.ts'
-import type { Line } from './waiters.ts'
+import type { Waiters } from './waiters.ts'
 
 export interface ClaimingParts {
   database: Database
-  directory: Directory
+  registry: Registry
   holder: Holder
-  line: Line
-  dry: Dry
+  waiters: Waiters
+  cooldown: ClaimCooldown
   metrics: Metrics
 }
 
@@ -43,28 +43,28 @@ const rotated = (queues: readonly string[]): readonly string[] => {
 }
 
 export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
-  const { database, directory, holder, line, dry, metrics } = parts
+  const { database, registry, holder, waiters, cooldown, metrics } = parts
 
   /** Claims of one claimant that arrive together are one, shared out in the order they came. */
-  const readTogether = createGather<Claiming, Claimed>({
+  const readTogether = createBatcher<Claiming, Claimed>({
     keyOf: ({ kind }) => kind,
-    one: ({ queues, limit, change }) => readClaimed(database, rotated(queues), limit, change),
-    many: async (all) => {
+    runOne: ({ queues, limit, change }) => readClaimed(database, rotated(queues), limit, change),
+    runBatch: async (all) => {
       const { queues, change } = all[0]!
       const wanted = all.reduce((sum, { limit }) => sum + limit, 0)
-      const { taken, more } = await readClaimed(database, rotated(queues), wanted, change)
+      const { claimed, more } = await readClaimed(database, rotated(queues), wanted, change)
       // A claim is made of few sizes: whoever is left over where there may be more claims alone.
       return all.map(({ limit }) =>
-        more && taken.length === 0 ? undefined : { taken: taken.splice(0, limit), more },
+        more && claimed.length === 0 ? undefined : { claimed: claimed.splice(0, limit), more },
       )
     },
   })
 
-  const claimedOf = (taken: Taken): ClaimedTodo => ({
-    view: taken.view,
-    unread: taken.unread,
-    priorAttempts: taken.priorAttempts,
-    children: taken.children,
+  const claimedOf = (claimed: ClaimedRow): ClaimedTodo => ({
+    view: claimed.view,
+    unread: claimed.unread,
+    priorAttempts: claimed.priorAttempts,
+    children: claimed.children,
   })
 
   const claim = async (
@@ -78,36 +78,36 @@ export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
     const change: Change = {
       endpoint: endpoint.id,
       leaseSeconds: wanted.leaseSeconds ?? endpoint.defaultLeaseSeconds,
-      claimant: bounded(wanted.claimant ?? endpoint.name, 120),
+      claimant: truncate(wanted.claimant ?? endpoint.name, 120),
     }
-    const known = await directory.queues()
-    const place = line.join({
+    const known = await registry.queues()
+    const waiter = waiters.add({
       queues,
       limited: queues.filter((queue) => known.get(queue)?.policy.concurrency !== undefined),
       endpoint: endpoint.concurrency === null ? null : endpoint.id,
     })
-    metrics.waitingClaims.set(line.waiting())
+    metrics.waitingClaims.set(waiters.count())
     try {
       const deadline = performance.now() + wanted.waitMs
       const kind = JSON.stringify([queues, change])
       const claiming = { kind, queues, limit: wanted.limit, change }
       while (!signal.aborted) {
-        const rest = Math.min(dry.restMs(kind, queues), deadline - performance.now())
+        const rest = Math.min(cooldown.remainingMs(kind, queues), deadline - performance.now())
         if (rest > 0) {
-          await place.called(rest, signal)
+          await waiter.wait(rest, signal)
           if (signal.aborted) break
         }
-        const { taken, full } = await claimWithinLimits(claiming, endpoint)
-        if (taken.length > 0) return await handOver(taken, caller, signal)
-        if (full) place.pass()
+        const { claimed, full } = await claimWithinLimits(claiming, endpoint)
+        if (claimed.length > 0) return await handOver(claimed, caller, signal)
+        if (full) waiter.handOn()
         const left = deadline - performance.now()
         if (left <= 0) break
-        await place.called(left, signal)
+        await waiter.wait(left, signal)
       }
       return []
     } finally {
-      place.leave()
-      metrics.waitingClaims.set(line.waiting())
+      waiter.remove()
+      metrics.waitingClaims.set(waiters.count())
     }
   }
 
@@ -119,50 +119,50 @@ export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
   const claimWithinLimits = async (
     claiming: Claiming,
     endpoint: Endpoint,
-  ): Promise<{ taken: Taken[]; full: boolean }> => {
+  ): Promise<{ claimed: ClaimedRow[]; full: boolean }> => {
     const { kind, queues, limit, change } = claiming
-    const known = await directory.queues()
+    const known = await registry.queues()
     const limitOf = (queue: string): number | undefined => known.get(queue)?.policy.concurrency
     if (endpoint.concurrency === null && queues.every((queue) => limitOf(queue) === undefined)) {
       const sinceMs = performance.now()
-      const { taken, more } = await readTogether(claiming)
-      if (!more) dry.ranDry(kind, sinceMs)
-      return { taken, full: false }
+      const { claimed, more } = await readTogether(claiming)
+      if (!more) cooldown.foundLess(kind, sinceMs)
+      return { claimed, full: false }
     }
-    const taken: Taken[] = []
+    const claimed: ClaimedRow[] = []
     for (const queue of rotated(queues)) {
-      const wanted = limit - taken.length
+      const wanted = limit - claimed.length
       if (wanted <= 0) break
       const more = await database.transaction(async (session) => {
         const most = limitOf(queue)
-        const inQueue = most === undefined ? wanted : await roomInQueue(session, queue, most)
+        const inQueue = most === undefined ? wanted : await freeInQueue(session, queue, most)
         const own =
-          endpoint.concurrency === null ? wanted : await roomOfEndpoint(session, endpoint.id)
+          endpoint.concurrency === null ? wanted : await freeOfEndpoint(session, endpoint.id)
         if (own <= 0) return null
         const room = Math.min(wanted, inQueue, own)
-        return room > 0 ? (await readClaimed(session, [queue], room, change)).taken : []
+        return room > 0 ? (await readClaimed(session, [queue], room, change)).claimed : []
       })
-      if (more === null) return { taken, full: true }
-      taken.push(...more)
+      if (more === null) return { claimed, full: true }
+      claimed.push(...more)
     }
-    return { taken, full: false }
+    return { claimed, full: false }
   }
 
   /** A claimant that hung up while its claim ran, or a server that stops: hand the work back. */
   const handOver = async (
-    taken: readonly Taken[],
+    claimed: readonly ClaimedRow[],
     caller: Caller,
     signal: AbortSignal,
   ): Promise<ClaimedTodo[]> => {
-    for (const { view, tookOver } of taken) {
+    for (const { view, tookOver } of claimed) {
       metrics.todosClaimed.inc({ queue: view.todo.queue })
       if (tookOver) {
         metrics.todoLeasesExpired.inc({ queue: view.todo.queue })
         metrics.attemptsEnded.inc({ queue: view.todo.queue, outcome: 'lease_expired' })
       }
     }
-    if (!signal.aborted) return taken.map(claimedOf)
-    for (const { view } of taken) {
+    if (!signal.aborted) return claimed.map(claimedOf)
+    for (const { view } of claimed) {
       const held = { id: view.todo.id, fence: view.todo.fence }
       const change = { summary: 'nobody was left to hand it to' }
       holder.count(await holder.move('release', held, caller, change), 'released')

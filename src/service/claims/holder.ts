@@ -5,18 +5,18 @@
 import type { Metrics } from '../../base/metrics.ts'
 import { type Caller, type Endpoint, endpointWith, type Scope } from '../../domain/endpoint.ts'
 import type { Verb } from '../../domain/lifecycle.ts'
-import type { Brought } from '../../store/move/batch.ts'
+import type { BatchItem } from '../../store/move/batch.ts'
 import type { Change } from '../../store/move/change.ts'
 import {
-  CROWDED,
-  type CrowdedVerb,
-  isCrowded,
+  BATCHED,
+  type BatchedVerb,
+  isBatched,
   type Moved,
   transitionMany,
   transitionOne,
 } from '../../store/move/move.ts'
 import type { Database, Session } from '../../store/postgres/database.ts'
-import { createGather } from '../batcher.ts'
+import { createBatcher } from '../batcher.ts'
 import type { Held } from '../contract.ts'
 
 export interface HolderParts {
@@ -35,18 +35,18 @@ export interface Holder {
 export const scopeOf = (endpoint: Endpoint): Scope => ({ kind: 'queues', queues: endpoint.queues })
 
 /** A move that may share a statement, and within what it may be told why it was refused. */
-interface Gathered extends Brought {
+interface Gathered extends BatchItem {
   scope: Scope
 }
 
 export const createHolder = ({ database, metrics }: HolderParts): Holder => {
-  const gatherOf = (verb: CrowdedVerb) =>
-    createGather<Gathered, Moved>({
-      one: ({ id, change, scope }) => transitionOne(database, verb, id, change, scope),
-      many: (all) => transitionMany(database, verb, all),
+  const gatherOf = (verb: BatchedVerb) =>
+    createBatcher<Gathered, Moved>({
+      runOne: ({ id, change, scope }) => transitionOne(database, verb, id, change, scope),
+      runBatch: (all) => transitionMany(database, verb, all),
     })
-  const gathers = Object.fromEntries(CROWDED.map((verb) => [verb, gatherOf(verb)])) as Record<
-    CrowdedVerb,
+  const gathers = Object.fromEntries(BATCHED.map((verb) => [verb, gatherOf(verb)])) as Record<
+    BatchedVerb,
     ReturnType<typeof gatherOf>
   >
 
@@ -55,7 +55,7 @@ export const createHolder = ({ database, metrics }: HolderParts): Holder => {
       const endpoint = endpointWith(caller, 'work')
       const change = { ...more, endpoint: endpoint.id, fence }
       const scope = scopeOf(endpoint)
-      return session === undefined && isCrowded(verb)
+      return session === undefined && isBatched(verb)
         ? gathers[verb]({ id, change, scope })
         : transitionOne(session ?? database, verb, id, change, scope)
     },

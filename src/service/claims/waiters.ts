@@ -7,16 +7,16 @@
 import { CLAIMABLE_COUNTS } from '../../store/move/conditions.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { statement } from '../../store/postgres/database.ts'
-import type { Wake } from '../../store/wake/wake.ts'
+import type { Wakes } from '../../store/wake/wake.ts'
 
 /** A place in the line. Taken before a claim is tried, so that no wake falls in between. */
-interface Place {
+interface Waiter {
   /** Resolves when called, at the time limit, or when the signal fires. */
-  called(ms: number, signal: AbortSignal): Promise<void>
+  wait(ms: number, signal: AbortSignal): Promise<void>
   /** It may claim no more: the call it heard goes to whoever is behind it and may. */
-  pass(): void
+  handOn(): void
   /** Gives the place up; a call it had already received goes to the next in line. */
-  leave(): void
+  remove(): void
 }
 
 /** What a claim waits for: a todo in one of these queues, and a place within these limits. */
@@ -28,31 +28,31 @@ interface Wanted {
   endpoint: string | null
 }
 
-export interface Line {
-  join(wanted: Wanted): Place
-  waiting(): number
+export interface Waiters {
+  add(wanted: Wanted): Waiter
+  count(): number
   start(): void
   stop(): void
 }
 
-export interface LineParts {
+export interface WaitersParts {
   database: Database
-  wake: Wake
+  wakes: Wakes
   pollMs: number
 }
 
-interface Ticket {
+interface Entry {
   queues: readonly string[]
   topics: ReadonlySet<string>
   endpoint: string | null
-  call: (() => void) | null
+  wake: (() => void) | null
   /** The topic whose wake was spent on this ticket. */
-  calledFor: string | null
+  wokenBy: string | null
   /** The one it heard last. */
-  heard: string | null
+  lastWake: string | null
 }
 
-const ticketOf = ({ queues, limited, endpoint }: Wanted): Ticket => ({
+const entryOf = ({ queues, limited, endpoint }: Wanted): Entry => ({
   queues,
   topics: new Set([
     ...queues.map((name) => `queue:${name}`),
@@ -60,89 +60,92 @@ const ticketOf = ({ queues, limited, endpoint }: Wanted): Ticket => ({
     ...(endpoint === null ? [] : [`room:${endpoint}`]),
   ]),
   endpoint,
-  call: null,
-  calledFor: null,
-  heard: null,
+  wake: null,
+  wokenBy: null,
+  lastWake: null,
 })
 
-const counts = statement<{ queue: string; count: number }>('line_counts', CLAIMABLE_COUNTS)
+const readClaimableCounts = statement<{ queue: string; count: number }>(
+  'line_counts',
+  CLAIMABLE_COUNTS,
+)
 
-export const createLine = ({ database, wake, pollMs }: LineParts): Line => {
-  const line = new Set<Ticket>()
+export const createWaiters = ({ database, wakes, pollMs }: WaitersParts): Waiters => {
+  const entries = new Set<Entry>()
   const offs: (() => void)[] = []
 
-  const call = (topic: string, times: number, among: Iterable<Ticket> = line): void => {
+  const wakeUp = (topic: string, times: number, among: Iterable<Entry> = entries): void => {
     let left = times
     for (const ticket of among) {
       if (left <= 0) return
-      if (ticket.calledFor !== null || !ticket.topics.has(topic)) continue
-      ticket.calledFor = topic
-      ticket.call?.()
+      if (ticket.wokenBy !== null || !ticket.topics.has(topic)) continue
+      ticket.wokenBy = topic
+      ticket.wake?.()
       left -= 1
     }
   }
 
   /** Behind it, and not of an endpoint that may claim no more. */
-  const behind = (full: Ticket): Ticket[] => {
-    const all = [...line]
+  const entriesBehind = (full: Entry): Entry[] => {
+    const all = [...entries]
     return all
       .slice(all.indexOf(full) + 1)
       .filter(({ endpoint }) => endpoint === null || endpoint !== full.endpoint)
   }
 
-  const callByCounts = async (): Promise<void> => {
-    const uncalled = [...line].filter((ticket) => ticket.calledFor === null)
+  const wakeByCounts = async (): Promise<void> => {
+    const uncalled = [...entries].filter((ticket) => ticket.wokenBy === null)
     if (uncalled.length === 0) return
     const queues = [...new Set(uncalled.flatMap((ticket) => ticket.queues))]
-    const found = await database.run(counts, { queues, limit: uncalled.length })
-    for (const { queue, count } of found) call(`queue:${queue}`, count)
+    const found = await database.run(readClaimableCounts, { queues, limit: uncalled.length })
+    for (const { queue, count } of found) wakeUp(`queue:${queue}`, count)
   }
 
   const poll = (): void => {
-    callByCounts().catch(() => {}) // The database is away; the next poll asks again.
+    wakeByCounts().catch(() => {}) // The database is away; the next poll asks again.
   }
 
   return {
-    join: (wanted) => {
-      const ticket = ticketOf(wanted)
-      line.add(ticket)
+    add: (wanted) => {
+      const ticket = entryOf(wanted)
+      entries.add(ticket)
       return {
-        called: (ms, signal) =>
+        wait: (ms, signal) =>
           new Promise((resolve) => {
             const done = (): void => {
               clearTimeout(timer)
               signal.removeEventListener('abort', done)
-              ticket.call = null
+              ticket.wake = null
               resolve()
             }
             const timer = setTimeout(done, ms)
             // A call is spent by whoever hears it: it will look for a todo now.
-            ticket.call = () => {
-              ticket.heard = ticket.calledFor
-              ticket.calledFor = null
+            ticket.wake = () => {
+              ticket.lastWake = ticket.wokenBy
+              ticket.wokenBy = null
               done()
             }
-            if (ticket.calledFor !== null) ticket.call()
+            if (ticket.wokenBy !== null) ticket.wake()
             else if (signal.aborted) done()
             else signal.addEventListener('abort', done, { once: true })
           }),
-        pass: () => {
-          if (ticket.heard !== null) call(ticket.heard, 1, behind(ticket))
-          ticket.heard = null
+        handOn: () => {
+          if (ticket.lastWake !== null) wakeUp(ticket.lastWake, 1, entriesBehind(ticket))
+          ticket.lastWake = null
         },
-        leave: () => {
-          line.delete(ticket)
-          if (ticket.calledFor !== null) call(ticket.calledFor, 1)
+        remove: () => {
+          entries.delete(ticket)
+          if (ticket.wokenBy !== null) wakeUp(ticket.wokenBy, 1)
         },
       }
     },
-    waiting: () => line.size,
+    count: () => entries.size,
     start: () => {
       const timer = setInterval(poll, pollMs)
       timer.unref()
-      offs.push(() => clearInterval(timer), wake.onLost(poll))
+      offs.push(() => clearInterval(timer), wakes.onLost(poll))
       for (const kind of ['queue:', 'room:']) {
-        offs.push(wake.onPrefix(kind, (name, count) => call(`${kind}${name}`, count)))
+        offs.push(wakes.onPrefix(kind, (name, count) => wakeUp(`${kind}${name}`, count)))
       }
     },
     stop: () => {

@@ -4,11 +4,11 @@ import { INTERRUPT_STATES, phaseOf, STATE_NAMES, type State } from '../../domain
 import { readGauges, readQueues } from '../../store/admin/queues.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { readDeliveryGauges } from '../../store/push/delivery-log.ts'
-import type { Line } from '../claims/waiters.ts'
+import type { Waiters } from '../claims/waiters.ts'
 
 export interface GaugesParts {
   database: Database
-  line: Line
+  waiters: Waiters
   metrics: Metrics
   /** How the background fares. */
   workers: () => readonly { name: string; up: boolean }[]
@@ -19,13 +19,13 @@ const LIVE: readonly State[] = STATE_NAMES.filter(
 )
 
 /** What /metrics prints. While the database is away the counters are still there. */
-export const createGauges = ({ database, line, metrics, workers }: GaugesParts) => {
+export const createGauges = ({ database, waiters, metrics, workers }: GaugesParts) => {
   const refresh = async (): Promise<void> => {
     const { total, idle, waiting } = database.counts()
     metrics.poolConnections.set({ state: 'busy' }, total - idle)
     metrics.poolConnections.set({ state: 'idle' }, idle)
     metrics.poolWaiting.set(waiting)
-    metrics.waitingClaims.set(line.waiting())
+    metrics.waitingClaims.set(waiters.count())
     for (const { name, up } of workers()) metrics.workerUp.set({ worker: name }, up ? 1 : 0)
     const [queues, counts, deliveries] = await Promise.all([
       readQueues(database),

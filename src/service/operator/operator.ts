@@ -15,7 +15,7 @@ import {
 import { PUSH_SETTINGS } from '../../domain/push.ts'
 import type { QueueCard } from '../../domain/queue.ts'
 import type { Event, Todo, TodoView } from '../../domain/todo.ts'
-import { type Room, whyOf } from '../../domain/why.ts'
+import { type Slots, whyOf } from '../../domain/why.ts'
 import {
   addEndpoint,
   newToken,
@@ -27,7 +27,7 @@ import {
 import { putQueue, readQueues, removeQueue } from '../../store/admin/queues.ts'
 import { readSettings, writeSetting } from '../../store/admin/settings.ts'
 import { readChildren } from '../../store/move/children.ts'
-import { readClaimers, readQueueRoom } from '../../store/move/concurrency.ts'
+import { readClaimers, readQueueSlots } from '../../store/move/concurrency.ts'
 import { transitionOne } from '../../store/move/move.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { readAttempts } from '../../store/todos/attempts.ts'
@@ -35,25 +35,25 @@ import { readEvents } from '../../store/todos/events.ts'
 import { listTodos } from '../../store/todos/list.ts'
 import { readView } from '../../store/todos/view.ts'
 import type { OperatorService } from '../contract.ts'
-import type { Directory } from '../registry.ts'
+import type { Registry } from '../registry.ts'
 import type { Revocation } from '../sweeps/revocation.ts'
 import { cancelTodo } from '../tasks/cancel.ts'
-import type { Family } from '../tasks/children.ts'
+import type { ChildTasks } from '../tasks/children.ts'
 import { deadlineOf } from '../tasks/question-deadline.ts'
 import { questionsOf } from '../tasks/questions.ts'
-import type { Deliver } from '../tasks/reply.ts'
+import type { Reply } from '../tasks/reply.ts'
 import { createRetry } from '../tasks/retry.ts'
-import type { Intake } from '../tasks/submit.ts'
+import type { Submitter } from '../tasks/submit.ts'
 import { excerpt } from '../tasks/text.ts'
 
 export interface OperatorParts {
   database: Database
   metrics: Metrics
-  deliver: Deliver
-  intake: Intake
-  family: Family
+  reply: Reply
+  submitter: Submitter
+  childTasks: ChildTasks
   revocation: Revocation
-  directory: Directory
+  registry: Registry
 }
 
 /** What may be set while everything runs, and what a value must be. */
@@ -98,8 +98,8 @@ const BLANK_CARD: Omit<QueueCard, 'name'> = {
 }
 
 export const createOperatorService = (parts: OperatorParts): OperatorService => {
-  const { database, directory, metrics, deliver, intake, family, revocation } = parts
-  const retry = createRetry({ database, intake, family })
+  const { database, registry, metrics, reply, submitter, childTasks, revocation } = parts
+  const retry = createRetry({ database, submitter, childTasks })
 
   const knownSetting = (key: string): (typeof SETTINGS)[string] => {
     const setting = Object.hasOwn(SETTINGS, key) ? SETTINGS[key] : undefined
@@ -122,9 +122,9 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     return view
   }
 
-  const roomIn = async ({ queue }: Todo): Promise<Room | null> => {
-    const limit = (await directory.queue(queue))?.policy.concurrency
-    return limit === undefined ? null : readQueueRoom(database, queue, limit)
+  const roomIn = async ({ queue }: Todo): Promise<Slots | null> => {
+    const limit = (await registry.queue(queue))?.policy.concurrency
+    return limit === undefined ? null : readQueueSlots(database, queue, limit)
   }
 
   return {
@@ -216,37 +216,37 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
           EVENTS_SHOWN,
         ),
       ])
-      const [question] = await questionsOf(database, directory, [view.todo])
+      const [question] = await questionsOf(database, registry, [view.todo])
       const shown = { view, attempts, children, question: question ?? null }
       return { ...shown, events: events.map(withoutDocuments) }
     },
     send: async (send) => {
       const found = (await readQueues(database)).find(({ name }) => name === send.queue)
       if (!found) throw new Refusal('not_found')
-      return (await intake.take(send, found, null)).view
+      return (await submitter.submit(send, found, null)).view
     },
     answer: async (id, message, caller, question) => {
       const sender = caller.kind === 'endpoint' ? caller.endpoint.id : null
-      return deliver(id, message, watchScope(caller, 'answer'), sender, null, undefined, question)
+      return reply(id, message, watchScope(caller, 'answer'), sender, null, undefined, question)
     },
     fork: async (id, children) => {
       const made = await database.transaction(async (session) => {
         // Locks the parent: whoever cancels it or forks it too comes before all of this, or after.
         const { todo } = await transitionOne(session, 'adopt', id, {}, EVERYTHING)
-        return family.add(session, todo, children, todo.clientId)
+        return childTasks.add(session, todo, children, todo.clientId)
       })
       for (const { queue } of made) metrics.todosSent.inc({ queue })
       return made
     },
     join: async (id, children, until) => {
       const { todo } = await found(id)
-      await family.check(id, children)
+      await childTasks.check(id, children)
       const holder = { endpoint: todo.owner ?? '', fence: todo.fence }
       if (!todo.owner) throw new Refusal('wrong_state', { id, state: todo.state })
       const change = { ...holder, children, joinUntil: until }
       const moved = await transitionOne(database, 'join', id, change, EVERYTHING)
       metrics.attemptsEnded.inc({ queue: moved.todo.queue, outcome: 'released' })
-      await family.look(id)
+      await childTasks.look(id)
       return found(id)
     },
     retry: async (id) => {
@@ -268,7 +268,7 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
         todo,
         holder: latest?.claimant ?? asker?.name ?? null,
         question: phaseOf(todo) === 'interrupted' && question ? excerpt(question) : null,
-        deadline: await deadlineOf(directory, todo, asker),
+        deadline: await deadlineOf(registry, todo, asker),
         waitsBehind: found.waitsBehind,
         children: todo.join ? await readChildren(database, id, CHILDREN_SHOWN) : [],
         room: waits ? await roomIn(todo) : null,

@@ -5,11 +5,11 @@
 import type { Database } from '../../store/postgres/database.ts'
 import { statement } from '../../store/postgres/database.ts'
 import { pendingMigrations } from '../../store/postgres/migrate.ts'
-import type { Wake } from '../../store/wake/wake.ts'
+import type { Wakes } from '../../store/wake/wake.ts'
 
 export interface ReadinessParts {
   database: Database
-  wake: Wake
+  wakes: Wakes
   databaseUrl: string
   stopping: AbortSignal
   /** How the background fares. */
@@ -19,13 +19,13 @@ export interface ReadinessParts {
 const ask = statement<{ one: number }>('ready', 'select 1 as one')
 
 export const createReadiness = (parts: ReadinessParts) => {
-  const { database, wake, databaseUrl, stopping, workers } = parts
+  const { database, wakes, databaseUrl, stopping, workers } = parts
   let migrated = false
 
   return async (): Promise<{ ok: boolean; reasons: string[] }> => {
     const reasons: string[] = []
     if (stopping.aborted) reasons.push('shutting down')
-    if (!wake.connected()) reasons.push('the listening connection is lost')
+    if (!wakes.connected()) reasons.push('the listening connection is lost')
     for (const { name, required, failing } of workers()) {
       if (required && failing) reasons.push(`the worker ${name} keeps failing`)
     }

@@ -18,14 +18,14 @@ import type { Database } from '../../store/postgres/database.ts'
 import {
   handBack,
   type LeasedDelivery,
-  type LeaseWish,
+  type LeaseRequest,
   leaseDeliveries,
   settleDelivery,
 } from '../../store/push/deliveries.ts'
 import { purgeDeliveries } from '../../store/push/delivery-log.ts'
 import { readEvents } from '../../store/todos/events.ts'
 import { readAsOf } from '../../store/todos/view.ts'
-import type { Directory } from '../registry.ts'
+import type { Registry } from '../registry.ts'
 
 /** A leased delivery and what it tells. */
 export interface Owed extends LeasedDelivery {
@@ -36,7 +36,7 @@ export interface Owed extends LeasedDelivery {
 
 export interface Outbox {
   /** What is to be sent, and whether there may be more. */
-  take(wish: LeaseWish): Promise<{ owed: Owed[]; more: boolean }>
+  take(wish: LeaseRequest): Promise<{ owed: Owed[]; more: boolean }>
   /** Writes what came of the try; in how many seconds there is another one, or null. */
   settle(owed: Owed, tried: Tried, seconds: number): Promise<number | null>
   /** Gives the lease up unused: it is somebody else's turn at once. */
@@ -48,7 +48,7 @@ export interface Outbox {
 
 export interface OutboxParts {
   database: Database
-  directory: Directory
+  registry: Registry
   /** Where no setting says otherwise. */
   limits: PushLimits
   metrics: Metrics
@@ -63,9 +63,9 @@ const isToldWhole = ({ dialect }: LeasedDelivery): boolean => dialect === '0.3'
 const place = (id: string, seq: number): string => `${id} ${seq}`
 
 export const createOutbox = (parts: OutboxParts): Outbox => {
-  const { database, directory, metrics, log } = parts
+  const { database, registry, metrics, log } = parts
   const limits = async (): Promise<PushLimits> =>
-    pushLimits(parts.limits, await directory.settings())
+    pushLimits(parts.limits, await registry.settings())
 
   const eventsOf = async (leased: readonly LeasedDelivery[]): Promise<Map<string, Event>> => {
     const watched = leased.map(({ todoId, seq }) => ({ id: todoId, after: seq - 1 }))

@@ -6,13 +6,13 @@
 import type { Log } from '../../base/log.ts'
 import type { Metrics } from '../../base/metrics.ts'
 import { sleep } from '../../base/time.ts'
-import { clearRemains, forgetTodos, hasRemains, type Place } from '../../store/move/retention.ts'
+import { clearRemains, forgetTodos, hasRemains, type Position } from '../../store/move/retention.ts'
 import type { Database } from '../../store/postgres/database.ts'
-import type { Directory } from '../registry.ts'
+import type { Registry } from '../registry.ts'
 
 export interface RetentionParts {
   database: Database
-  directory: Pick<Directory, 'queues'>
+  registry: Pick<Registry, 'queues'>
   metrics: Metrics
   log: Pick<Log, 'info'>
 }
@@ -34,18 +34,18 @@ const timed = async <T>(work: () => Promise<T>): Promise<T> => {
 }
 
 export const createRetention = (parts: RetentionParts): Retention => {
-  const { database, directory, metrics, log } = parts
+  const { database, registry, metrics, log } = parts
   /** Queues whose round was not over when the time was, and where it goes on. */
-  let open = new Map<string, Place | null>()
+  let open = new Map<string, Position | null>()
   /** How many went since they began. */
   let count = 0
 
   const queuesToKeepShort = async (): Promise<string[]> =>
-    [...(await directory.queues()).values()]
+    [...(await registry.queues()).values()]
       .filter(({ policy }) => (policy.retentionDays ?? 0) > 0)
       .map(({ name }) => name)
 
-  const forget = async (queue: string, from: Place | null): Promise<number> => {
+  const forget = async (queue: string, from: Position | null): Promise<number> => {
     const { deleted, next } = await timed(() => forgetTodos(database, queue, from))
     if (next) open.set(queue, next)
     else open.delete(queue)

@@ -18,12 +18,12 @@ import {
 import type { Moved } from '../../store/move/move.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { listTodos } from '../../store/todos/list.ts'
-import type { Batches } from '../sweep-runner.ts'
+import type { SweepRunner } from '../sweep-runner.ts'
 import { cancelTodo } from '../tasks/cancel.ts'
 
 export interface RevocationParts {
   database: Database
-  batches: Batches
+  sweepRunner: SweepRunner
   metrics: Metrics
 }
 
@@ -41,7 +41,11 @@ const PASSES = 5
 const PAUSE_MS = 10
 const LIVE = STATE_NAMES.filter((state) => STATES[state] !== 'ended' || state === 'failed')
 
-export const createRevocation = ({ database, batches, metrics }: RevocationParts): Revocation => {
+export const createRevocation = ({
+  database,
+  sweepRunner,
+  metrics,
+}: RevocationParts): Revocation => {
   const countEnded = ({ todo }: Moved): void => {
     metrics.attemptsEnded.inc({ queue: todo.queue, outcome: 'revoked' })
     if (todo.finishedAt) metrics.todosFinished.inc({ queue: todo.queue, state: todo.state })
@@ -53,8 +57,8 @@ export const createRevocation = ({ database, batches, metrics }: RevocationParts
     const served = await readQueuesServed(database, queues)
     const change = { endpoint: endpointId, cause: 'endpoint_revoked' }
     const stranded = queues.filter((queue) => !served.includes(queue))
-    const requeued = await batches('revoke', { ...change, queues: served }, countEnded)
-    return requeued + (await batches('strand', { ...change, queues: stranded }, countEnded))
+    const requeued = await sweepRunner('revoke', { ...change, queues: served }, countEnded)
+    return requeued + (await sweepRunner('strand', { ...change, queues: stranded }, countEnded))
   }
 
   /** A row that its holder is just writing to is passed over: it is asked for again. */

@@ -13,21 +13,21 @@ import type { FeedEvent } from '../../domain/todo.ts'
 import type { Moved } from '../../store/move/move.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { countTodos } from '../../store/todos/counts.ts'
-import { placeEvents } from '../../store/todos/events.ts'
+import { sequenceEvents } from '../../store/todos/events.ts'
 import { expireKeys } from '../../store/todos/idempotency.ts'
-import type { Directory } from '../registry.ts'
-import type { Batches } from '../sweep-runner.ts'
-import type { Family } from '../tasks/children.ts'
-import type { Lines } from '../tasks/conversations.ts'
+import type { Registry } from '../registry.ts'
+import type { SweepRunner } from '../sweep-runner.ts'
+import type { ChildTasks } from '../tasks/children.ts'
+import type { Conversations } from '../tasks/conversations.ts'
 import type { Retention } from './retention.ts'
 import type { Revocation } from './revocation.ts'
 
 export interface SweepParts {
   database: Database
-  directory: Directory
-  batches: Batches
-  lines: Lines
-  family: Family
+  registry: Registry
+  sweepRunner: SweepRunner
+  conversations: Conversations
+  childTasks: ChildTasks
   revocation: Revocation
   retention: Retention
   metrics: Metrics
@@ -58,7 +58,17 @@ const TIDY_BATCH = 500
 const TIDY_BATCHES = 40
 
 export const createSweep = (parts: SweepParts): Sweep => {
-  const { database, directory, batches, lines, family, revocation, retention, metrics, log } = parts
+  const {
+    database,
+    registry,
+    sweepRunner,
+    conversations,
+    childTasks,
+    revocation,
+    retention,
+    metrics,
+    log,
+  } = parts
   const { onPlaced } = parts
 
   const countReaped = ({ todo }: Moved): void => {
@@ -89,7 +99,7 @@ export const createSweep = (parts: SweepParts): Sweep => {
 
   /** Null is unbounded. A value that does not parse is logged once, and the default kept. */
   const interruptTtl = async (): Promise<number | null> => {
-    const value = (await directory.settings()).get('interrupt_lease_ttl_seconds') ?? null
+    const value = (await registry.settings()).get('interrupt_lease_ttl_seconds') ?? null
     const { seconds, parsed } = interruptTtlSeconds(value)
     if (parsed) complainedOf = null
     else if (complainedOf !== value) {
@@ -114,26 +124,26 @@ export const createSweep = (parts: SweepParts): Sweep => {
         }
       }
       const leases = await step('lease', () =>
-        batches('reapLease', { cause: 'lease_expired' }, countReaped),
+        sweepRunner('reapLease', { cause: 'lease_expired' }, countReaped),
       )
       const interrupts = await step('interrupt', async () => {
         const change = { ttlSeconds: await interruptTtl(), cause: 'interrupt_expired' }
-        return batches('reapInterrupt', change, countReclaimed)
+        return sweepRunner('reapInterrupt', change, countReclaimed)
       })
-      await step('line', lines.sweep)
-      await step('family', family.sweep)
+      await step('line', conversations.sweep)
+      await step('family', childTasks.sweep)
       const count = leases + interrupts
       if (count > 0) log.info({ count }, 'reaped expired leases')
       if (failures.length > 0) throw failures[0]
       return count
     },
     timeOut: async () => {
-      const requeued = await batches('timeOut', {}, countTimedOut)
-      return counted('timeout', requeued + (await batches('expire', {}, countTimedOut)))
+      const requeued = await sweepRunner('timeOut', {}, countTimedOut)
+      return counted('timeout', requeued + (await sweepRunner('expire', {}, countTimedOut)))
     },
-    comeDue: async () => counted('come_due', await batches('comeDue')),
+    comeDue: async () => counted('come_due', await sweepRunner('comeDue')),
     place: async () => {
-      const placed = await placeEvents(database, PLACE_BATCH)
+      const placed = await sequenceEvents(database, PLACE_BATCH)
       if (placed === null) return 'not our turn'
       onPlaced(placed)
       return placed.length === PLACE_BATCH ? 'more' : 'all'

@@ -18,15 +18,15 @@ import {
 } from '../../store/move/children.ts'
 import { tryTransition } from '../../store/move/move.ts'
 import type { Database, Session } from '../../store/postgres/database.ts'
-import type { Wake } from '../../store/wake/wake.ts'
+import type { Wakes } from '../../store/wake/wake.ts'
 import type { NewChild } from '../contract.ts'
-import type { Directory } from '../registry.ts'
+import type { Registry } from '../registry.ts'
 import { sweepEach } from '../sweep-each.ts'
 import { DEPTH_AT_MOST, LIVE_CHILDREN_AT_MOST, shrink } from './budget.ts'
 import { cancelBelow } from './cancel.ts'
 import { excerpt } from './text.ts'
 
-export interface Family {
+export interface ChildTasks {
   /** Adds children of a todo that is locked in this session. Refuses: forbidden, limit. */
   add(
     session: Session,
@@ -49,16 +49,16 @@ export interface Family {
   stop(): void
 }
 
-export interface FamilyParts {
+export interface ChildTasksParts {
   database: Database
-  directory: Directory
-  wake: Wake
+  registry: Registry
+  wakes: Wakes
   metrics: Metrics
   log: Pick<Log, 'warn'>
 }
 
-export const createFamily = (parts: FamilyParts): Family => {
-  const { database, directory, wake, metrics, log } = parts
+export const createChildTasks = (parts: ChildTasksParts): ChildTasks => {
+  const { database, registry, wakes, metrics, log } = parts
   let off: () => void = () => {}
 
   /** The parent is locked: nobody else gives it children meanwhile. */
@@ -74,7 +74,7 @@ export const createFamily = (parts: FamilyParts): Family => {
     child: NewChild,
     clientId: string | null,
   ): Promise<Todo> => {
-    const queue = await directory.queue(child.queue)
+    const queue = await registry.queue(child.queue)
     const { timeouts, maxAttempts } = queue?.policy ?? {}
     const id = newId()
     const contextId = newId()
@@ -147,7 +147,7 @@ export const createFamily = (parts: FamilyParts): Family => {
       return orphans + (await sweepEach((due) => readStalledJoins(database, due), wake, notMoved))
     },
     start: () => {
-      off = wake.onPrefix('parent:', (parentId) => {
+      off = wakes.onPrefix('parent:', (parentId) => {
         look(parentId).catch((error: unknown) => {
           if (!(error instanceof Refusal))
             log.warn({ todo: parentId, err: error }, 'a join was not told')

@@ -9,20 +9,20 @@ import type { TodoView } from '../../domain/todo.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { listTodos } from '../../store/todos/list.ts'
 import { readView, readViews } from '../../store/todos/view.ts'
-import { createGather } from '../batcher.ts'
+import { createBatcher } from '../batcher.ts'
 import type { ClientService } from '../contract.ts'
 import type { Push } from '../push/configs.ts'
-import type { Directory } from '../registry.ts'
+import type { Registry } from '../registry.ts'
 import { cancelTodo } from './cancel.ts'
 import type { Keys } from './idempotency.ts'
-import type { Deliver } from './reply.ts'
-import type { Intake } from './submit.ts'
+import type { Reply } from './reply.ts'
+import type { Submitter } from './submit.ts'
 
 export interface ClientParts {
   database: Database
-  directory: Directory
-  deliver: Deliver
-  intake: Intake
+  registry: Registry
+  reply: Reply
+  submitter: Submitter
   keys: Keys
   push: Pick<Push, 'vet'>
   metrics: Metrics
@@ -36,11 +36,11 @@ const scopeFor = (caller: Caller, queue: string): Scope => {
 }
 
 export const createClientService = (parts: ClientParts): ClientService => {
-  const { database, directory, deliver, intake, keys, push, metrics } = parts
-  const look = createGather<{ id: string; scope: Scope }, TodoView | null>({
+  const { database, registry, reply, submitter, keys, push, metrics } = parts
+  const look = createBatcher<{ id: string; scope: Scope }, TodoView | null>({
     keyOf: ({ scope }) => JSON.stringify(scope),
-    one: ({ id, scope }) => readView(database, id, scope),
-    many: (all) =>
+    runOne: ({ id, scope }) => readView(database, id, scope),
+    runBatch: (all) =>
       readViews(
         database,
         all.map(({ id }) => id),
@@ -59,11 +59,16 @@ export const createClientService = (parts: ClientParts): ClientService => {
         const scope = scopeFor(caller, queue)
         const key = await keys.of(send, null, clientId)
         const config = send.push && push.vet(send.push, caller)
-        return deliver(message.taskId, message, scope, clientId, key, config)
+        return reply(message.taskId, message, scope, clientId, key, config)
       }
-      const found = await directory.queue(queue)
+      const found = await registry.queue(queue)
       if (!found || !may(caller, 'send', queue)) throw new Refusal('forbidden')
-      return intake.take(send, found, caller.endpoint, send.push && push.vet(send.push, caller))
+      return submitter.submit(
+        send,
+        found,
+        caller.endpoint,
+        send.push && push.vet(send.push, caller),
+      )
     },
     get: async (id, scope, options) => {
       const view = await ((options?.artifacts ?? true)

@@ -12,21 +12,21 @@ import { INTERRUPT_STATES } from '../../domain/lifecycle.ts'
 import type { Queue } from '../../domain/queue.ts'
 import { type Moved, overtake, readStalledLines, transitionLine } from '../../store/move/move.ts'
 import type { Database } from '../../store/postgres/database.ts'
-import type { Wake } from '../../store/wake/wake.ts'
+import type { Wakes } from '../../store/wake/wake.ts'
 import { sweepEach } from '../sweep-each.ts'
 
-export interface Lines {
+export interface Conversations {
   /** A newcomer or an answer waits in this line: look whether its front is free after all. */
-  expect(line: string): void
+  recheckSoon(line: string): void
   /** Hands over every line whose front is free although somebody waits; how many. */
   sweep(): Promise<number>
   start(): void
   stop(): void
 }
 
-export interface LinesParts {
+export interface ConversationsParts {
   database: Database
-  wake: Wake
+  wakes: Wakes
   metrics: Metrics
   log: Pick<Log, 'warn'>
 }
@@ -49,7 +49,12 @@ export const lineOf = (
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*$/, '$1-$2-$3-$4-$5')
 }
 
-export const createLines = ({ database, wake, metrics, log }: LinesParts): Lines => {
+export const createConversations = ({
+  database,
+  wakes,
+  metrics,
+  log,
+}: ConversationsParts): Conversations => {
   let off: () => void = () => {}
   const timers = new Set<NodeJS.Timeout>()
 
@@ -77,7 +82,7 @@ export const createLines = ({ database, wake, metrics, log }: LinesParts): Lines
   }
 
   return {
-    expect: (line) => {
+    recheckSoon: (line) => {
       for (const ms of LOOKS_MS) {
         const timer = setTimeout(() => {
           timers.delete(timer)
@@ -90,7 +95,7 @@ export const createLines = ({ database, wake, metrics, log }: LinesParts): Lines
     sweep: () =>
       sweepEach((due) => readStalledLines(database, due), handOverOrOvertake, couldNotGoOn),
     start: () => {
-      off = wake.onPrefix('line:', (line) => void look(line))
+      off = wakes.onPrefix('line:', (line) => void look(line))
     },
     stop: () => {
       off()

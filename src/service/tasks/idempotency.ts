@@ -18,7 +18,7 @@ import type { Database } from '../../store/postgres/database.ts'
 import type { KnownKey, SendKey } from '../../store/todos/idempotency.ts'
 import { readView } from '../../store/todos/view.ts'
 import { IDEMPOTENCY_MEMBER, type Send, type Sent, WAIT_MEMBER } from '../contract.ts'
-import type { Directory } from '../registry.ts'
+import type { Registry } from '../registry.ts'
 
 /** The operator is one principal and no endpoint. */
 const OPERATOR = '00000000-0000-0000-0000-000000000000'
@@ -60,12 +60,12 @@ export interface Keys {
   of(send: Send, policy: QueuePolicy | null, clientId: string | null): Promise<SendKey | null>
 }
 
-export const createKeys = ({ directory }: { directory: Pick<Directory, 'settings'> }): Keys => ({
+export const createKeys = ({ registry }: { registry: Pick<Registry, 'settings'> }): Keys => ({
   of: async (send, policy, clientId) => {
     const byMessage = send.idempotencyKey === undefined && policy?.dedupe === 'messageId'
     const key = byMessage ? send.message.messageId : send.idempotencyKey
     if (key === undefined) return null
-    const window = (await directory.settings()).get(IDEMPOTENCY_WINDOW.setting) ?? null
+    const window = (await registry.settings()).get(IDEMPOTENCY_WINDOW.setting) ?? null
     return {
       endpointId: clientId ?? OPERATOR,
       queue: send.queue,

@@ -7,7 +7,7 @@ import {
   interruptTtlSeconds,
 } from '../../domain/policy.ts'
 import type { Todo } from '../../domain/todo.ts'
-import type { Directory } from '../registry.ts'
+import type { Registry } from '../registry.ts'
 
 /** How long a live holder may extend a wait to, in seconds. */
 export const longestWaitSeconds = (settings: ReadonlyMap<string, string>): number => {
@@ -17,13 +17,13 @@ export const longestWaitSeconds = (settings: ReadonlyMap<string, string>): numbe
 
 /** The moment an interrupted todo is taken back; null for one that may wait for ever. */
 export const deadlineOf = async (
-  directory: Pick<Directory, 'queue' | 'settings'>,
+  registry: Pick<Registry, 'queue' | 'settings'>,
   todo: Todo,
   asker: Pick<Endpoint, 'interruptTtlSeconds'> | null,
 ): Promise<Date | null> => {
   if (todo.interruptedAt === null) return null
-  const queue = await directory.queue(todo.queue)
-  const setting = (await directory.settings()).get('interrupt_lease_ttl_seconds') ?? null
+  const queue = await registry.queue(todo.queue)
+  const setting = (await registry.settings()).get('interrupt_lease_ttl_seconds') ?? null
   const asked = asker?.interruptTtlSeconds ?? queue?.policy.interruptTtlSeconds
   const seconds =
     asked === undefined || asked === null

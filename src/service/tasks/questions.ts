@@ -5,7 +5,7 @@ import { readEndpointsById } from '../../store/admin/endpoints.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { readQuestions } from '../../store/todos/questions.ts'
 import type { Question } from '../contract.ts'
-import type { Directory } from '../registry.ts'
+import type { Registry } from '../registry.ts'
 import { deadlineOf } from './question-deadline.ts'
 
 /** Interrupted, and not answered yet. */
@@ -15,7 +15,7 @@ export const asks = (todo: Todo): boolean =>
 /** The question of each todo in turn; null for one that asks nothing. */
 export const questionsOf = async (
   database: Database,
-  directory: Pick<Directory, 'queue' | 'settings'>,
+  registry: Pick<Registry, 'queue' | 'settings'>,
   todos: readonly Todo[],
 ): Promise<(Question | null)[]> => {
   const asking = todos.filter(asks)
@@ -29,7 +29,7 @@ export const questionsOf = async (
   const question = async (todo: Todo): Promise<Question> => {
     const row = questions.get(todo.id)
     const asker = endpoints.get(row?.asker ?? '') ?? null
-    const deadline = await deadlineOf(directory, todo, asker)
+    const deadline = await deadlineOf(registry, todo, asker)
     const schema = (row?.schema as JsonObject | null | undefined) ?? null
     return { seq: todo.statusSeq, deadline, schema }
   }

@@ -18,14 +18,14 @@ import { readAnswerSchema, readView } from '../../store/todos/view.ts'
 import type { Sent } from '../contract.ts'
 import type { Push } from '../push/configs.ts'
 import { checkAnswer } from './answer-schema.ts'
-import type { Lines } from './conversations.ts'
+import type { Conversations } from './conversations.ts'
 import { repeated, replayed } from './idempotency.ts'
 
 /**
  * A message to a live todo, by an endpoint or (null) an operator, within what it may see; under a
  * key, once.
  */
-export type Deliver = (
+export type Reply = (
   id: string,
   message: Message,
   scope: Scope,
@@ -35,9 +35,9 @@ export type Deliver = (
   push?: KeptPushConfig,
   /** The seq of the question it is meant for: it answers that one or is refused. */
   question?: number,
-) => Promise<Delivered>
+) => Promise<Replied>
 
-type Delivered = Sent & Required<Pick<Sent, 'receipt'>>
+type Replied = Sent & Required<Pick<Sent, 'receipt'>>
 
 /** Verbs that take a client's message, in the order they are tried, and what each makes of it. */
 type Ways = readonly (readonly [Verb, Receipt['outcome']])[]
@@ -48,9 +48,9 @@ const ANSWERS: Ways = [
 const LATER: Ways = [['defer', 'deferred']]
 const INBOX: Ways = [['message', 'inbox']]
 
-export interface DeliverParts {
+export interface ReplyParts {
   database: Database
-  lines: Pick<Lines, 'expect'>
+  conversations: Pick<Conversations, 'recheckSoon'>
   push: Pick<Push, 'put'>
   metrics: Metrics
 }
@@ -60,8 +60,8 @@ const NOT_ITS_SENDER = 'Only who has sent a task may give it a webhook'
 /** Read, try, read again: between the two a todo may move, but not for ever. */
 const TRIES = 10
 
-export const createDeliver =
-  ({ database, lines, push, metrics }: DeliverParts): Deliver =>
+export const createReply =
+  ({ database, conversations, push, metrics }: ReplyParts): Reply =>
   async (id, sent, scope, senderId, key = null, config = undefined, meant = undefined) => {
     for (let tried = 1; ; tried += 1) {
       const view = await readView(database, id, scope)
@@ -93,13 +93,13 @@ export const createDeliver =
       const keep: Keep | null = config
         ? (session) => push.put(session, todo.id, config, EVERYTHING)
         : null
-      const taken = await deliverTo(database, todo, change, keep)
+      const taken = await replyTo(database, todo, change, keep)
       if (taken) {
         if (taken.receipt.outcome === 'requeued') {
           metrics.attemptsEnded.inc({ queue: todo.queue, outcome: 'released' })
         }
         // The one at work may have left in that very moment, and neither could see the other.
-        if (taken.receipt.outcome === 'deferred' && todo.line) lines.expect(todo.line)
+        if (taken.receipt.outcome === 'deferred' && todo.line) conversations.recheckSoon(todo.line)
         const now = await readView(database, id, EVERYTHING)
         const pushSecret = config && { pushSecret: config.secret }
         return { ...taken, view: now ?? { ...view, todo: taken.todo }, ...pushSecret }
@@ -128,7 +128,7 @@ const checkedAgainst = async (
   return todo.statusSeq
 }
 
-interface Taken {
+interface Accepted {
   todo: Todo
   outcome: Receipt['outcome']
 }
@@ -140,7 +140,7 @@ type Keep = (session: Session) => Promise<unknown>
 const firstOf = async (
   move: (verb: Verb) => Promise<Moved | null>,
   ways: Ways,
-): Promise<Taken | null> => {
+): Promise<Accepted | null> => {
   for (const [verb, outcome] of ways) {
     const moved = await move(verb)
     if (moved) return { todo: moved.todo, outcome }
@@ -175,7 +175,7 @@ const goFirst = async (
   { id, line }: Todo,
   change: Change,
   keep: Keep | null,
-): Promise<Taken | null> => {
+): Promise<Accepted | null> => {
   if (line === null) return null
   return allOrNothing(database, async (session) => {
     if (!(await freeLine(session, line))) return null
@@ -184,7 +184,7 @@ const goFirst = async (
   })
 }
 
-const deliverTo = async (
+const replyTo = async (
   database: Database,
   todo: Todo,
   change: Change,

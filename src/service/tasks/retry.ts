@@ -8,20 +8,20 @@ import type { Timeouts } from '../../domain/policy.ts'
 import type { Todo, TodoView } from '../../domain/todo.ts'
 import { readQueues } from '../../store/admin/queues.ts'
 import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
-import type { Family } from './children.ts'
-import type { Intake } from './submit.ts'
+import type { ChildTasks } from './children.ts'
+import type { Submitter } from './submit.ts'
 import { excerpt } from './text.ts'
 
 export interface RetryParts {
   database: Database
-  intake: Pick<Intake, 'add'>
-  family: Pick<Family, 'retry'>
+  submitter: Pick<Submitter, 'add'>
+  childTasks: Pick<ChildTasks, 'retry'>
 }
 
 /** Refuses: wrong_state, duplicate (it was retried before), not_found, limit. */
 export type Retry = (dead: TodoView) => Promise<Todo>
 
-export const createRetry = ({ database, intake, family }: RetryParts): Retry => {
+export const createRetry = ({ database, submitter, childTasks }: RetryParts): Retry => {
   const again = async ({ todo, messages, metadata }: TodoView): Promise<Todo | null> => {
     const queue = (await readQueues(database)).find(({ name }) => name === todo.queue)
     const first = messages[0]
@@ -41,7 +41,7 @@ export const createRetry = ({ database, intake, family }: RetryParts): Retry => 
       detail: { text: excerpt(first.message) },
       retryOf: todo.id,
     }
-    return todo.depth > 0 ? family.retry(todo, next) : intake.add(next, queue)
+    return todo.depth > 0 ? childTasks.retry(todo, next) : submitter.add(next, queue)
   }
 
   return async (dead) => {

@@ -9,12 +9,12 @@ import { Refusal } from '../../domain/errors.ts'
 /** Endpoints remembered at most; one that is forgotten starts anew, with a full minute's worth. */
 const ENDPOINTS = 10_000
 
-export interface Rate {
+export interface SendRate {
   /** Refuses: rate_limited, with the seconds after which one more is allowed. */
   take(endpoint: Pick<Endpoint, 'id' | 'sendPerMinute'>): void
 }
 
-export const createRate = (now: () => number = () => performance.now()): Rate => {
+export const createSendRate = (now: () => number = () => performance.now()): SendRate => {
   const buckets = new Map<string, { tokens: number; at: number }>()
   return {
     take: ({ id, sendPerMinute }) => {

@@ -18,37 +18,37 @@ import { addTodo, addTodoOnce, addTodos, isPlain, type NewTodo } from '../../sto
 import type { Database } from '../../store/postgres/database.ts'
 import { readKey, type SendKey } from '../../store/todos/idempotency.ts'
 import { readConversation, readView } from '../../store/todos/view.ts'
-import { createGather } from '../batcher.ts'
+import { createBatcher } from '../batcher.ts'
 import type { Send, Sent } from '../contract.ts'
 import { shrink } from './budget.ts'
 import { cancelTodo } from './cancel.ts'
-import { type Lines, lineOf } from './conversations.ts'
+import { type Conversations, lineOf } from './conversations.ts'
 import { type Keys, replayed } from './idempotency.ts'
-import type { Deliver } from './reply.ts'
-import type { Rate } from './send-rate.ts'
+import type { Reply } from './reply.ts'
+import type { SendRate } from './send-rate.ts'
 import { excerpt } from './text.ts'
 
-export interface IntakeParts {
+export interface SubmitterParts {
   database: Database
-  deliver: Deliver
-  lines: Lines
-  rate: Rate
+  reply: Reply
+  conversations: Conversations
+  sendRate: SendRate
   keys: Keys
   metrics: Metrics
 }
 
-export interface Intake {
+export interface Submitter {
   /** A todo, or the message handed to the author's live one; what it was before, if repeated. */
-  take(send: Send, queue: Queue, client: Endpoint | null, push?: KeptPushConfig): Promise<Sent>
+  submit(send: Send, queue: Queue, client: Endpoint | null, push?: KeptPushConfig): Promise<Sent>
   /** A todo as it is; null where its queue is gone. */
   add(todo: Omit<NewTodo, 'line'>, queue: Queue): Promise<Todo | null>
 }
 
-export const createIntake = (parts: IntakeParts): Intake => {
-  const { database, deliver, lines, rate, keys, metrics } = parts
-  const gathered = createGather<NewTodo, Todo | null>({
-    one: (todo) => addTodo(database, todo),
-    many: (todos) => addTodos(database, todos),
+export const createSubmitter = (parts: SubmitterParts): Submitter => {
+  const { database, reply, conversations, sendRate, keys, metrics } = parts
+  const gathered = createBatcher<NewTodo, Todo | null>({
+    runOne: (todo) => addTodo(database, todo),
+    runBatch: (todos) => addTodos(database, todos),
   })
 
   const placed = (todo: Omit<NewTodo, 'line'>, queue: Queue): NewTodo => {
@@ -60,11 +60,11 @@ export const createIntake = (parts: IntakeParts): Intake => {
     const { queue, state } = added
     metrics.todosSent.inc({ queue })
     if (state === 'rejected') metrics.todosFinished.inc({ queue, state })
-    else if (added.line && !added.front) lines.expect(added.line)
+    else if (added.line && !added.front) conversations.recheckSoon(added.line)
     return added
   }
 
-  const add: Intake['add'] = async (todo, queue) => {
+  const add: Submitter['add'] = async (todo, queue) => {
     const whole = placed(todo, queue)
     const added = await (isPlain(whole) ? gathered(whole) : addTodo(database, whole))
     return added && counted(added)
@@ -97,10 +97,10 @@ export const createIntake = (parts: IntakeParts): Intake => {
 
   return {
     add,
-    take: async (send, queue, client, push) => {
+    submit: async (send, queue, client, push) => {
       const clientId = client?.id ?? null
       const granted = client?.effects ?? null
-      if (client) rate.take(client)
+      if (client) sendRate.take(client)
       const { message } = send
       const key = await keys.of(send, queue.policy, clientId)
       const contextId = message.contextId || newId()
@@ -119,7 +119,7 @@ export const createIntake = (parts: IntakeParts): Intake => {
         // Its open question first; else whatever is at work for it.
         const addressed =
           live.find((todo) => phaseOf(todo) === 'interrupted') ?? live.find((todo) => todo.front)
-        if (addressed) return deliver(addressed.id, message, EVERYTHING, clientId, key, push)
+        if (addressed) return reply(addressed.id, message, EVERYTHING, clientId, key, push)
       }
       const effects = shrink(granted, send.effects)
       const rejected = await giveWay(live, busy)

@@ -8,7 +8,7 @@ import { STEP } from '../../store/todos/events.ts'
 import type { Gap, OpenFeed } from '../contract.ts'
 import type { Tail } from './tail.ts'
 
-export interface ReaderParts {
+export interface SubscriptionParts {
   from: number
   tail: Pick<Tail<FeedEvent>, 'next' | 'live'>
   /** The last event that needs no telling. */
@@ -35,9 +35,9 @@ const NOTHING: never[] = []
 const wantedOf = createMemo<readonly FeedEvent[], readonly FeedEvent[]>()
 
 /** A class, since there are thousands: none has functions of its own. */
-class Reader implements OpenFeed {
+class Subscription implements OpenFeed {
   readonly from: number
-  readonly #tail: ReaderParts['tail']
+  readonly #tail: SubscriptionParts['tail']
   readonly #queues: readonly string[] | null
   readonly #signal: AbortSignal
   #cursor: number
@@ -46,7 +46,7 @@ class Reader implements OpenFeed {
   #push: (events: readonly FeedEvent[]) => boolean = () => false
   #end: () => void = () => {}
 
-  constructor({ from, tail, cursor, queues, gap, signal }: ReaderParts) {
+  constructor({ from, tail, cursor, queues, gap, signal }: SubscriptionParts) {
     this.from = from
     this.#tail = tail
     this.#queues = queues
@@ -116,5 +116,5 @@ class Reader implements OpenFeed {
   }
 }
 
-export const readerOf = (parts: ReaderParts): OpenFeed & Required<Pick<OpenFeed, 'live'>> =>
-  new Reader(parts)
+export const subscribe = (parts: SubscriptionParts): OpenFeed & Required<Pick<OpenFeed, 'live'>> =>
+  new Subscription(parts)

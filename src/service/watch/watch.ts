@@ -18,22 +18,22 @@ import {
   STEP,
 } from '../../store/todos/events.ts'
 import { readMissing, readSettled, readView } from '../../store/todos/view.ts'
-import type { Wake } from '../../store/wake/wake.ts'
-import { createGather } from '../batcher.ts'
+import type { Wakes } from '../../store/wake/wake.ts'
+import { createBatcher } from '../batcher.ts'
 import type { OpenFeed, Watch } from '../contract.ts'
-import { readerOf } from './subscription.ts'
+import { subscribe } from './subscription.ts'
 import { createTail, type Tail } from './tail.ts'
 
 export interface WatchParts {
   database: Database
-  wake: Wake
+  wakes: Wakes
   /** How long a lost wake can delay a waiter, in ms. */
   pollMs: number
 }
 
 export interface RunningWatch extends Watch {
   /** These events were given their positions here. */
-  placed(events: readonly FeedEvent[]): void
+  sequenced(events: readonly FeedEvent[]): void
   start(): void
   stop(): void
 }
@@ -66,11 +66,11 @@ interface Settling {
   done(view: TodoView): void
 }
 
-export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatch => {
+export const createWatch = ({ database, wakes, pollMs }: WatchParts): RunningWatch => {
   /* ------------------------------------------------------------- settling */
 
   const settling = new Map<string, Set<Settling>>()
-  let rung = new Set<string>()
+  let woken = new Set<string>()
   let looking = false
 
   /** Reads all that were rung in one statement, however many wait for them. */
@@ -78,9 +78,9 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
     if (looking) return
     looking = true
     try {
-      while (rung.size > 0) {
-        const ids = rung
-        rung = new Set()
+      while (woken.size > 0) {
+        const ids = woken
+        woken = new Set()
         const watched = [...ids].flatMap((id) => [...(settling.get(id) ?? [])])
         if (watched.length === 0) continue
         // Those who wait for one todo may wait from different events on: read by the earliest.
@@ -125,11 +125,11 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
   const isAsRead = (id: string): boolean =>
     performance.now() > unsureUntil && !lately.has(id) && !earlier.has(id)
 
-  const ringSettled = (id: string): void => {
+  const wakeSettled = (id: string): void => {
     if (!settling.has(id)) return
-    rung.add(id)
+    woken.add(id)
     // Rings of one moment share a look.
-    if (rung.size === 1) setImmediate(() => void look())
+    if (woken.size === 1) setImmediate(() => void look())
   }
 
   const settle = async (id: string, after: number, signal: AbortSignal): Promise<TodoView> => {
@@ -165,12 +165,12 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
   const tails = new Map<string, Tail<Event>>()
 
   /** Of many todos at once. */
-  const readNext = createGather<Page, Event[]>({
+  const readNext = createBatcher<Page, Event[]>({
     keyOf: ({ limit }) => String(limit),
     // Each may be long, with whole artifacts.
-    most: 10,
-    one: (page) => readEvents(database, [page], page.limit),
-    many: async (pages) => {
+    maxBatch: 10,
+    runOne: (page) => readEvents(database, [page], page.limit),
+    runBatch: async (pages) => {
       // A second page of one todo is read by itself.
       const firsts = new Map(pages.toReversed().map((page) => [page.id, page]))
       const found = new Map<string, Event[]>([...firsts.keys()].map((id) => [id, []]))
@@ -227,14 +227,14 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
   let opening: Promise<Tail<FeedEvent>> | null = null
 
   /** Readers that open it at one moment ask once. */
-  const boundsOf = createGather<readonly string[] | null, FeedBounds>({
+  const boundsOf = createBatcher<readonly string[] | null, FeedBounds>({
     keyOf: (queues) => JSON.stringify(queues),
-    one: (queues) => readFeedBounds(database, queues),
-    many: async (all) => {
+    runOne: (queues) => readFeedBounds(database, queues),
+    runBatch: async (all) => {
       const bounds = await readFeedBounds(database, all[0])
       return all.map(() => bounds)
     },
-    most: Number.POSITIVE_INFINITY,
+    maxBatch: Number.POSITIVE_INFINITY,
   })
 
   const openFeed = (): Promise<Tail<FeedEvent>> => {
@@ -263,20 +263,20 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
     tail.skipTo(newest)
     const open = { tail, queues, signal }
     // The last event's ready hook has the position after its own.
-    if (after === 'now') return readerOf({ ...open, from: newest + 1, cursor: newest })
+    if (after === 'now') return subscribe({ ...open, from: newest + 1, cursor: newest })
 
     if (after + 2 < whole) {
       // Some of what lies before may be kept: of todos that go on.
       const cursor = Math.max(after, oldest) - 1
-      return readerOf({ ...open, from: after, cursor, gap: { gap: true, oldest: whole } })
+      return subscribe({ ...open, from: after, cursor, gap: { gap: true, oldest: whole } })
     }
     if (after > newest + 1) {
       // A cursor of another database, or of one restored from a backup.
-      return readerOf({ ...open, from: after, cursor: newest, gap: { gap: true, oldest } })
+      return subscribe({ ...open, from: after, cursor: newest, gap: { gap: true, oldest } })
     }
     // An event comes again when only its ready hook is new: the reader of frames leaves out what
     // it has seen.
-    return readerOf({ ...open, from: after, cursor: after - 1 })
+    return subscribe({ ...open, from: after, cursor: after - 1 })
   }
 
   /* ------------------------------------------------------------- life */
@@ -284,8 +284,8 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
   const offs: (() => void)[] = []
 
   const lookAtAll = (): void => {
-    for (const id of settling.keys()) rung.add(id)
-    if (rung.size > 0) void look()
+    for (const id of settling.keys()) woken.add(id)
+    if (woken.size > 0) void look()
     for (const tail of tails.values()) tail.nudge()
     void lookForGone()
     feedTail?.nudge()
@@ -297,7 +297,7 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
     feed,
     // The last event's ready hook has the position after its own.
     position: async () => (await readFeedBounds(database)).newest + 1,
-    placed: (events) => {
+    sequenced: (events) => {
       const [first] = events
       // Positions are drawn one after the other: where one is missing, another node has drawn it.
       if (first) feedTail?.append(first.position - STEP, events)
@@ -309,13 +309,13 @@ export const createWatch = ({ database, wake, pollMs }: WatchParts): RunningWatc
       offs.push(
         () => clearInterval(poll),
         () => clearInterval(turning),
-        wake.onPrefix('settled:', ringSettled),
-        wake.onPrefix('todo:', (id) => {
+        wakes.onPrefix('settled:', wakeSettled),
+        wakes.onPrefix('todo:', (id) => {
           remember(id)
           tails.get(id)?.nudge()
         }),
-        wake.on('placed', () => feedTail?.nudge()),
-        wake.onLost(() => {
+        wakes.on('placed', () => feedTail?.nudge()),
+        wakes.onLost(() => {
           unsureUntil = performance.now() + LATELY_MS
           lookAtAll()
         }),

@@ -158,7 +158,7 @@ const changed = async (
 ): Promise<Endpoint | null> => {
   if (!isUuid(id)) return null
   const [row] = await session.run(chosen, { ...values, id })
-  session.ring([{ topic: 'endpoints', count: 1 }, limitChanged(id)])
+  session.wake([{ topic: 'endpoints', count: 1 }, limitChanged(id)])
   return row ? toEndpoint(row) : null
 }
 
@@ -220,7 +220,7 @@ const expire = statement<{ id: string }>(
 /** An endpoint past its expiry is revoked: from here on the two are the same. */
 export const revokeExpired = async (session: Session): Promise<void> => {
   const expired = await session.run(expire, {})
-  if (expired.length > 0) session.ring([{ topic: 'endpoints', count: 1 }])
+  if (expired.length > 0) session.wake([{ topic: 'endpoints', count: 1 }])
 }
 
 const deadHolders = statement<{ owner: string; queue: string }>(

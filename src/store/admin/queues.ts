@@ -48,7 +48,7 @@ export const putQueue = async (
     card: JSON.stringify(queue.card),
     policy: JSON.stringify(queue.policy),
   })
-  session.ring([{ topic: 'queues', count: 1 }, limitChanged(queue.name)])
+  session.wake([{ topic: 'queues', count: 1 }, limitChanged(queue.name)])
   return toQueue(row!)
 }
 
@@ -70,7 +70,7 @@ export const removeQueue = (database: Database, name: string): Promise<void> =>
       throw new Refusal('limit', { limit: 0 }, `queue ${name} still has ${live.count} live todos`)
     }
     if ((await session.run(drop, { name })).length === 0) throw new Refusal('not_found')
-    session.ring([{ topic: 'queues', count: 1 }])
+    session.wake([{ topic: 'queues', count: 1 }])
   })
 
 /* ------------------------------------------------------------------- gauges */

@@ -22,5 +22,5 @@ export const writeSetting = async (
   value: string | null,
 ): Promise<void> => {
   await (value === null ? session.run(drop, { key }) : session.run(put, { key, value }))
-  session.ring([{ topic: 'settings', count: 1 }])
+  session.wake([{ topic: 'settings', count: 1 }])
 }

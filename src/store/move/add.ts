@@ -232,7 +232,7 @@ const add = async <Row extends TodoRow, Other>(
 }
 
 const announced = (session: Session, added: Todo, isTold: boolean): Todo => {
-  session.ring([
+  session.wake([
     { topic: 'feed', count: 1, only: 'here' as const },
     ...(added.dueAt ? [{ topic: `queue:${added.queue}`, count: 1 }] : []),
     ...(isTold ? [{ topic: 'deliveries', count: 1 }] : []),

@@ -31,29 +31,29 @@ const NAMES = Object.keys(TYPES) as Name[]
 const column = (name: string): string => `given_${name}`
 
 /** The first `with` of such a statement, in the order of the ids. */
-export const GIVEN = `given as materialized (
+export const BATCH_ROWS = `given as materialized (
   select * from unnest(${NAMES.map((name) => `:${name}::${TYPES[name]}[]`).join(', ')})
     as g(${NAMES.map(column).join(', ')}) order by ${column('id')})`
 
 /** All of them, as columns of this alias. */
-export const givenColumns = (alias: string): string =>
+export const batchColumns = (alias: string): string =>
   NAMES.map((name) => `${alias}.${column(name)}`).join(', ')
 
 /** The text with each parameter read from this alias. Throws for one that is not given. */
-export const readGiven = (alias: string, text: string): string =>
+export const bindToBatch = (alias: string, text: string): string =>
   text.replace(/(?<!:):([a-z_]+)/g, (_, name: string) => {
     if (!(name in TYPES)) throw new Error(`the parameter ${name} cannot be gathered`)
     return `${alias}.${column(name)}`
   })
 
 /** Which todo, and what is brought to it. */
-export interface Brought {
+export interface BatchItem {
   id: string
   change: Change
 }
 
-/** The values of {@link GIVEN}. */
-export const givenValues = (all: readonly Brought[]): Record<string, unknown[]> => {
+/** The values of {@link BATCH_ROWS}. */
+export const batchValues = (all: readonly BatchItem[]): Record<string, unknown[]> => {
   const rows = all.map(
     ({ id, change }) => ({ ...parameters(change), id }) as Record<string, unknown>,
   )

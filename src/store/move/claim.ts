@@ -8,7 +8,7 @@ import type { Change } from './change.ts'
 import { childrenOf } from './children.ts'
 import { claimStatements, transitionClaim } from './move.ts'
 
-export interface Taken {
+export interface ClaimedRow {
   view: TodoView
   unread: StoredMessage[]
   priorAttempts: Attempt[]
@@ -43,7 +43,7 @@ const closedNow = (attempt: Attempt, at: Date): Attempt =>
     : { ...attempt, endedAt: at, outcome: 'lease_expired', disposition: 'requeued', died: true }
 
 export interface Claimed {
-  taken: Taken[]
+  claimed: ClaimedRow[]
   /** There may be more to claim. */
   more: boolean
 }
@@ -56,7 +56,7 @@ export const readClaimed = async (
   change: Change,
 ): Promise<Claimed> => {
   const { moved, more } = await transitionClaim(session, claims, queues, limit, change)
-  const taken = moved.map(({ todo, from, extra }) => {
+  const claimed = moved.map(({ todo, from, extra }) => {
     const view: TodoView = { todo, ...toDocuments(extra, true) }
     const owed = new Set(extra.owed ?? [])
     return {
@@ -67,5 +67,5 @@ export const readClaimed = async (
       children: extra.children ?? [],
     }
   })
-  return { taken, more }
+  return { claimed, more }
 }

@@ -4,11 +4,11 @@
  * ends or asks, or its lease has lapsed. Whoever waits for one hears of `room:<name>`.
  */
 import { HELD_STATES } from '../../domain/lifecycle.ts'
-import type { Claimer, Room } from '../../domain/why.ts'
-import { type Ring, type Session, statement } from '../postgres/database.ts'
+import type { Claimer, Slots } from '../../domain/why.ts'
+import { type Session, statement, type Wake } from '../postgres/database.ts'
 import { FREE, inStates, LIVE } from './conditions.ts'
 
-interface Taken {
+interface Used {
   used: number
   until: Date | null
 }
@@ -21,11 +21,11 @@ const lock = statement<never>(
 )
 
 /** How many run, and when the clock takes back the first of them. */
-const TAKEN = 'count(*)::int as used, min(least(t.lease_expires_at, t.alarm_at)) as until'
+const USED = 'count(*)::int as used, min(least(t.lease_expires_at, t.alarm_at)) as until'
 
-const inQueue = statement<Taken>(
+const inQueue = statement<Used>(
   'room_in_queue',
-  `select ${TAKEN} from todos t where ${RUNNING} and t.queue = :name`,
+  `select ${USED} from todos t where ${RUNNING} and t.queue = :name`,
 )
 const ofEndpoint = statement<{ used: number; limit: number | null }>(
   'room_of_endpoint',
@@ -35,15 +35,15 @@ const ofEndpoint = statement<{ used: number; limit: number | null }>(
 )
 
 /** As many as that look again once a limit has changed; by how much it did is not known. */
-const CALLED = 100
+const MAX_WOKEN = 100
 
-export const limitChanged = (name: string): Ring => ({ topic: `room:${name}`, count: CALLED })
+export const limitChanged = (name: string): Wake => ({ topic: `room:${name}`, count: MAX_WOKEN })
 
 /**
  * How many more may be claimed in this queue. To be asked inside the transaction that claims: a lock
  * on the name lets one claim of it count and claim at a time, so that two never take the last place.
  */
-export const roomInQueue = async (
+export const freeInQueue = async (
   session: Session,
   name: string,
   limit: number,
@@ -54,25 +54,25 @@ export const roomInQueue = async (
 }
 
 /** The same of an endpoint, by the limit it has now. */
-export const roomOfEndpoint = async (session: Session, name: string): Promise<number> => {
+export const freeOfEndpoint = async (session: Session, name: string): Promise<number> => {
   await session.run(lock, { name })
   const [row] = await session.run(ofEndpoint, { name })
   return (row?.limit ?? Number.POSITIVE_INFINITY) - (row?.used ?? 0)
 }
 
-export const readQueueRoom = async (
+export const readQueueSlots = async (
   session: Session,
   name: string,
   limit: number,
-): Promise<Room | null> => {
+): Promise<Slots | null> => {
   const [row] = await session.run(inQueue, { name })
   return row ? { ...row, limit } : null
 }
 
-const claimers = statement<Taken & { name: string; limit: number | null }>(
+const claimers = statement<Used & { name: string; limit: number | null }>(
   'room_of_claimers',
   `with taken as materialized (
-    select t.owner, ${TAKEN} from todos t where ${RUNNING} group by t.owner)
+    select t.owner, ${USED} from todos t where ${RUNNING} group by t.owner)
   select e.name, e.concurrency as limit, coalesce(k.used, 0) as used, k.until
   from endpoints e left join taken k on k.owner = e.id
   where :queue = any(e.queues) and 'work' = any(e.verbs) and ${LIVE}
@@ -83,5 +83,5 @@ const claimers = statement<Taken & { name: string; limit: number | null }>(
 export const readClaimers = async (session: Session, queue: string): Promise<Claimer[]> =>
   (await session.run(claimers, { queue })).map(({ name, limit, used, until }) => ({
     name,
-    room: limit === null ? null : { used, limit, until },
+    slots: limit === null ? null : { used, limit, until },
   }))

@@ -205,7 +205,7 @@ export const due = (verb: Verb): string => `where ${isDue(verb)}
   ${inOrder(verb)} limit :limit::int for update of t skip locked`
 
 /** Who comes to the front of the line `f`: an answer before newcomers, each in their order. */
-export const HEIR = `
+export const NEXT_OF_LINE = `
     select w.id, w.state from todos w where w.line = f.line and not w.front
       and (w.state = 'pending' or w.answered_at is not null)
     order by w.answered_at, w.lined_at limit 1 for update of w`
@@ -267,22 +267,22 @@ export const CLAIMABLE_COUNTS = `
   group by wanted.queue`
 
 /** Nobody delivers to this webhook `c`. */
-export const LINE_IDLE = 'lease_free(c.owner, c.lease_expires_at)'
+export const WEBHOOK_FREE = 'lease_free(c.owner, c.lease_expires_at)'
 
-const DUE_LINE = `c.due_at <= now() and ${LINE_IDLE}`
+const DUE_WEBHOOK = `c.due_at <= now() and ${WEBHOOK_FREE}`
 
 /**
  * Lines of deliveries whose first is due: at most `:limit`, and of each host no more than it has
  * room for beside those it is busy with (`:hosts`, `:counts`). Those of `:full` hosts are passed
  * over, so that they do not stand before the others. Probes push_configs_due.
  */
-export const DUE_LINES = `
+export const DUE_WEBHOOKS = `
   from (select l.*, row_number() over (partition by l.host order by l.due_at) as place from (
       select c.todo_id, c.config_id, c.host, c.due_at from push_configs c
-      where ${DUE_LINE} and c.host <> all(:full::text[])
+      where ${DUE_WEBHOOK} and c.host <> all(:full::text[])
       order by c.due_at limit 4 * :limit::int) l) w
     join push_configs c on c.todo_id = w.todo_id and c.config_id = w.config_id
-  where ${DUE_LINE} and w.place <= :per_host::int - coalesce((select b.count
+  where ${DUE_WEBHOOK} and w.place <= :per_host::int - coalesce((select b.count
       from unnest(:hosts::text[], :counts::int[]) as b(host, count) where b.host = w.host), 0)
   limit :limit::int for update of c skip locked`
 

@@ -14,7 +14,7 @@ import {
 import type { KeptPushConfig } from '../../domain/push.ts'
 import { stateList } from '../postgres/literals.ts'
 import { scopeSql } from '../todos/scope.ts'
-import { HEIR, OUT_OF_TIME, TIMED_OUT } from './conditions.ts'
+import { NEXT_OF_LINE, OUT_OF_TIME, TIMED_OUT } from './conditions.ts'
 
 export const openStates = stateList(OPEN_STATES)
 
@@ -30,7 +30,7 @@ const dispositions = `case when m.next_retry_at is not null then '${dispositionO
  * named by an array as well, and that one is open is spelled so that no index of all open ones serves:
  * a bare join could be planned, while there are few, to begin with all of them.
  */
-export const closing = (verb: Verb): string => {
+export const closeAttempt = (verb: Verb): string => {
   const { attempt } = rule(verb)
   if (attempt === 'keep') return ''
   const outcome = attempt === 'open' ? 'lease_expired' : attempt
@@ -55,7 +55,7 @@ closed as (
 const ATTEMPTS_KEPT = 100
 
 /** Waits for `closed`, or the index attempt_one_open would fire. */
-export const opening = `,
+export const OPEN_ATTEMPT = `,
 opened as (
   insert into attempts (todo_id, seq, attempt, endpoint_id, claimant, claimed_at)
   select m.id, m.attempts_total, m.attempt, m.owner, m.claimant, m.updated_at from moved m
@@ -83,7 +83,7 @@ const LATE_SECRET = `coalesce((select e.verb = 'interrupt' and e.to_state = 'aut
       and e.verb in ('interrupt', 'resume', 'answer', 'resumeLater', 'answerLater')
     order by e.seq desc limit 1), false)`
 
-export const saying = (verb: Verb): string => {
+export const addMessage = (verb: Verb): string => {
   if (!CARRIES_MESSAGE.includes(verb)) return ''
   const isClient = rule(verb).by === 'client'
   const answers = verb === 'resume' || verb === 'answer' || verb === 'defer'
@@ -98,7 +98,7 @@ said as (
   from moved m where :message::json is not null)`
 }
 
-export const making = `,
+export const ADD_ARTIFACT = `,
 made as (
   insert into artifacts (todo_id, artifact_id, seq, append, last_chunk, artifact)
   select m.id, :artifact_id, m.seq, :append::boolean, :last_chunk::boolean, :artifact::json
@@ -134,7 +134,7 @@ const results: Partial<Record<Verb, string>> = {
         where q.todo_id = m.id and q.seq = m.former_status_seq))))`,
 }
 
-export const keeping = (verb: Verb): string => {
+export const keepResult = (verb: Verb): string => {
   const result = results[verb]
   if (!result) return ''
   const direct = verb === 'complete' ? 'coalesce(:direct::boolean, false)' : 'false'
@@ -147,7 +147,7 @@ kept as (
     direct = excluded.direct)`
 }
 
-export const telling = (verb: Verb): string => `,
+export const addEvent = (verb: Verb): string => `,
 told as (
   insert into events (todo_id, seq, queue, context_id, verb, from_state, to_state, retrying,
     attempt, fence, owner, claimant, ready, artifact_id, detail, at)
@@ -161,7 +161,7 @@ told as (
  * What the event owes to the webhooks of its todo: the line of each is one longer, and due. A todo
  * that never had a webhook is not even looked up.
  */
-export const owing = `,
+export const ENQUEUE_DELIVERIES = `,
 owing as (
   update push_configs c set owed = c.owed + 1, due_at = coalesce(c.due_at, now())
   from moved m where m.push_version > 0 and c.todo_id = m.id
@@ -204,9 +204,9 @@ const detailOf = (verb: Verb): string => {
  * Whoever leaves the front hands the line to the newcomer that waited longest, in the same
  * statement, unless an answer waits: that one goes first, by a statement of its own.
  */
-export const handing = `,
+export const PROMOTE_NEXT = `,
 freed as (select m.line from moved m where m.former_front and not m.front),
-heir as (select f.line, h.id, h.state from freed f cross join lateral (${HEIR}) h),
+heir as (select f.line, h.id, h.state from freed f cross join lateral (${NEXT_OF_LINE}) h),
 promoted as (
   update todos t set front = true, due_at = now(), seq = t.seq + 1,
     updated_at = greatest(clock_timestamp(), t.updated_at),

@@ -20,15 +20,15 @@ import type { Todo } from '../../domain/todo.ts'
 import {
   type Database,
   isUniqueViolation,
-  type Ring,
   type Session,
   type Statement,
   statement,
+  type Wake,
 } from '../postgres/database.ts'
 import { KEY_ONCE } from '../todos/idempotency.ts'
 import { type TodoRow, toTodo } from '../todos/row.ts'
 import { scopeSql, scopeValues } from '../todos/scope.ts'
-import { type Brought, givenValues } from './batch.ts'
+import { type BatchItem, batchValues } from './batch.ts'
 import { type Change, parameters } from './change.ts'
 import {
   ANSWER_WAITS,
@@ -41,7 +41,7 @@ import {
   one,
   STALLED_LINES,
 } from './conditions.ts'
-import { sentence, sentenceOfMany } from './statement.ts'
+import { batchStatement, moveStatement } from './statement.ts'
 
 /** A todo as it is after the move, and what it was before. */
 export interface Moved {
@@ -52,7 +52,7 @@ export interface Moved {
   /** Which limit was passed, for the sweeps of timeouts. */
   timeout: string | null
   /** Who is next in the line whose front it left. */
-  heir: string | null
+  nextInLine: string | null
   /** The heir has an answer, and is resumed by a statement of its own. */
   answerWaits: boolean
   hasWebhooks: boolean
@@ -72,14 +72,14 @@ const compile = <Row extends MovedRow>(verb: Verb, text: string): Statement<Row>
   statement<Row>(`todo_${verb}`, text)
 
 const oneStatements = Object.fromEntries(
-  VERB_NAMES.map((verb) => [verb, compile(verb, sentence(verb, one(verb)))]),
+  VERB_NAMES.map((verb) => [verb, compile(verb, moveStatement(verb, one(verb)))]),
 ) as Record<Verb, Statement<MovedRow>>
 
 /** The verbs that a client's message moves a todo by. */
 const KEYED_VERBS = ['resume', 'answer', 'defer', 'message'] as const satisfies Verb[]
 
 const keyedStatements: Partial<Record<Verb, Statement<MovedRow>>> = Object.fromEntries(
-  KEYED_VERBS.map((verb) => [verb, compile(verb, sentence(verb, one(verb), '', true))]),
+  KEYED_VERBS.map((verb) => [verb, compile(verb, moveStatement(verb, one(verb), '', true))]),
 )
 
 const SWEEP_VERBS = [
@@ -95,7 +95,7 @@ const SWEEP_VERBS = [
 export type SweepVerb = (typeof SWEEP_VERBS)[number]
 
 const sweepStatements = Object.fromEntries(
-  SWEEP_VERBS.map((verb) => [verb, compile(verb, sentence(verb, due(verb)))]),
+  SWEEP_VERBS.map((verb) => [verb, compile(verb, moveStatement(verb, due(verb)))]),
 ) as Record<SweepVerb, Statement<MovedRow>>
 
 /** How many todos a claim may ask for at once. Few sizes, so that few statements are kept. */
@@ -108,7 +108,7 @@ export const claimStatements = <Extra>(extra: string): ClaimStatements<Extra> =>
   new Map(
     CLAIM_SIZES.map((size) => [
       size,
-      compile<MovedRow & Extra>('claim', sentence('claim', next(size), extra)),
+      compile<MovedRow & Extra>('claim', moveStatement('claim', next(size), extra)),
     ]),
   )
 
@@ -121,13 +121,13 @@ const toMoved = (row: MovedRow): Moved => ({
   formerOwner: row.former_owner,
   ready: row.ready,
   timeout: row.timeout,
-  heir: row.heir,
+  nextInLine: row.heir,
   answerWaits: row.answer_waits ?? false,
   hasWebhooks: row.has_webhooks,
 })
 
 /** A limit on how much runs at once has a place again: the holder ended or asked, or was taken over. */
-const gaveRoom = ({ todo, from, formerOwner }: Moved): boolean =>
+const freedSlot = ({ todo, from, formerOwner }: Moved): boolean =>
   HELD_STATES.includes(from) && (!HELD_STATES.includes(todo.state) || todo.owner !== formerOwner)
 
 /**
@@ -141,25 +141,25 @@ const linesBehind = (verb: Verb, moved: readonly Moved[]): Set<string> => {
 }
 
 /** Who should look again after these moves. */
-const ringsOf = (verb: Verb, moved: readonly Moved[]): Ring[] => {
+const wakesOf = (verb: Verb, moved: readonly Moved[]): Wake[] => {
   if (moved.length === 0 || !rule(verb).event) return []
   const counts = new Map<string, number>()
   const ring = (topic: string): void => void counts.set(topic, (counts.get(topic) ?? 0) + 1)
   if (shownAs(verb) && moved.some(({ hasWebhooks }) => hasWebhooks)) ring('deliveries')
   for (const line of linesBehind(verb, moved)) ring(`line:${line}`)
   for (const one of moved) {
-    const { todo, ready, heir, answerWaits } = one
+    const { todo, ready, nextInLine, answerWaits } = one
     ring(`todo:${todo.id}`)
     if (todo.finishedAt || todo.interruptedAt) ring(`settled:${todo.id}`)
-    if (gaveRoom(one)) {
+    if (freedSlot(one)) {
       ring(`room:${todo.queue}`)
       ring(`room:${one.formerOwner}`)
     }
     if (ready) ring(`queue:${todo.queue}`)
     if (todo.parentId && todo.finishedAt) ring(`parent:${todo.parentId}`)
-    if (heir && answerWaits) ring(`line:${todo.line}`)
-    else if (heir) {
-      ring(`todo:${heir}`)
+    if (nextInLine && answerWaits) ring(`line:${todo.line}`)
+    else if (nextInLine) {
+      ring(`todo:${nextInLine}`)
       ring(`queue:${todo.queue}`)
     }
   }
@@ -177,7 +177,7 @@ const transition = async (
   values: Record<string, unknown>,
 ): Promise<Moved[]> => {
   const moved = (await session.run(chosen, values)).map(toMoved)
-  session.ring(ringsOf(verb, moved))
+  session.wake(wakesOf(verb, moved))
   return moved
 }
 
@@ -219,15 +219,15 @@ export const tryTransition = async (
 }
 
 /** Verbs of holders that come in crowds. None brings a todo to the front of a line. */
-export const CROWDED = ['complete', 'heartbeat', 'progress', 'say', 'artifact'] as const
-export type CrowdedVerb = (typeof CROWDED)[number]
+export const BATCHED = ['complete', 'heartbeat', 'progress', 'say', 'artifact'] as const
+export type BatchedVerb = (typeof BATCHED)[number]
 
-export const isCrowded = (verb: Verb): verb is CrowdedVerb =>
-  (CROWDED as readonly Verb[]).includes(verb)
+export const isBatched = (verb: Verb): verb is BatchedVerb =>
+  (BATCHED as readonly Verb[]).includes(verb)
 
 const manyStatements = Object.fromEntries(
-  CROWDED.map((verb) => [verb, compile(verb, sentenceOfMany(verb))]),
-) as Record<CrowdedVerb, Statement<MovedRow>>
+  BATCHED.map((verb) => [verb, compile(verb, batchStatement(verb))]),
+) as Record<BatchedVerb, Statement<MovedRow>>
 
 /**
  * Moves many todos, each by what is brought to it; undefined where one did not allow the verb, or
@@ -235,15 +235,15 @@ const manyStatements = Object.fromEntries(
  */
 export const transitionMany = async (
   session: Session,
-  verb: CrowdedVerb,
-  all: readonly Brought[],
+  verb: BatchedVerb,
+  all: readonly BatchItem[],
 ): Promise<(Moved | undefined)[]> => {
   const once = new Map(all.filter(({ id }) => isUuid(id)).map((brought) => [brought.id, brought]))
   const moved = await transition(
     session,
     verb,
     manyStatements[verb],
-    givenValues([...once.values()]),
+    batchValues([...once.values()]),
   )
   const byId = new Map(moved.map((one) => [one.todo.id, one]))
   return all.map((brought) => (once.get(brought.id) === brought ? byId.get(brought.id) : undefined))
@@ -291,7 +291,7 @@ export const transitionClaim = async <Extra>(
   const claim = claims.get(size)
   const rows = claim ? await session.run(claim, { ...parameters(change), queues }) : []
   const moved = rows.map((row) => ({ ...toMoved(row), extra: row as Extra }))
-  session.ring(ringsOf('claim', moved))
+  session.wake(wakesOf('claim', moved))
   return { moved, more: moved.length >= size }
 }
 
@@ -299,7 +299,7 @@ export const transitionClaim = async <Extra>(
 const LINE_VERBS = ['resumeLater', 'answerLater', 'unblock'] as const
 
 const lineStatements = LINE_VERBS.map(
-  (verb) => [verb, compile(verb, sentence(verb, nextInLine(verb)))] as const,
+  (verb) => [verb, compile(verb, moveStatement(verb, nextInLine(verb)))] as const,
 )
 
 /** Lets the next of this line go on, if the line is free; null where nobody waits or may. */
@@ -316,7 +316,7 @@ export const transitionLine = async (session: Session, line: string): Promise<Mo
   return null
 }
 
-const backStatement = compile('stepBack', sentence('stepBack', frontOf('stepBack')))
+const backStatement = compile('stepBack', moveStatement('stepBack', frontOf('stepBack')))
 
 /** Frees a line whose front nobody has claimed; false where somebody has, or it may not be moved. */
 export const freeLine = async (session: Session, line: string): Promise<boolean> =>
@@ -324,7 +324,7 @@ export const freeLine = async (session: Session, line: string): Promise<boolean>
 
 const overtakenStatement = compile(
   'stepBack',
-  sentence('stepBack', frontOf('stepBack', ANSWER_WAITS)),
+  moveStatement('stepBack', frontOf('stepBack', ANSWER_WAITS)),
 )
 
 /** Lets an answer that waits go before a front that nobody has claimed; null where none waits. */

@@ -11,7 +11,7 @@ import { FORGETTABLE, REMAINS } from './conditions.ts'
 export const BATCH = { todos: 500, events: 5000 } as const
 
 /** Where a walk through the ended todos of a queue stands. */
-export interface Place {
+export interface Position {
   at: Date
   id: string
 }
@@ -88,8 +88,8 @@ const START = { at: '-infinity', id: '00000000-0000-0000-0000-000000000000' } as
 export const forgetTodos = async (
   session: Session,
   queue: string,
-  from: Place | null,
-): Promise<{ deleted: number; next: Place | null }> => {
+  from: Position | null,
+): Promise<{ deleted: number; next: Position | null }> => {
   const { at, id } = from ?? START
   const [row] = await session.run(forgetStatement, { queue, after_at: at, after_id: id })
   if (!row?.last_at || !row.last_id) return { deleted: 0, next: null }

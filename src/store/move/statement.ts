@@ -5,21 +5,21 @@
 import { INTERRUPT_STATES, rule, shownAs, type Verb } from '../../domain/lifecycle.ts'
 import { claimingKey } from '../todos/idempotency.ts'
 import { TODO_COLUMNS } from '../todos/row.ts'
-import { GIVEN, givenColumns, readGiven } from './batch.ts'
+import { BATCH_ROWS, batchColumns, bindToBatch } from './batch.ts'
 import { assignments, landing, readyOf, withAlarm } from './columns.ts'
 import { LINE_FREE, READ_NOW, several } from './conditions.ts'
 import {
-  closing,
-  handing,
-  keeping,
+  ADD_ARTIFACT,
+  addEvent,
+  addMessage,
+  closeAttempt,
+  ENQUEUE_DELIVERIES,
+  keepResult,
   leavesFront,
-  making,
-  opening,
+  OPEN_ATTEMPT,
   openStates,
-  owing,
-  saying,
+  PROMOTE_NEXT,
   TIMEOUTS,
-  telling,
   webhooksAgree,
 } from './effects.ts'
 
@@ -98,7 +98,7 @@ const agreement = (verb: Verb): string =>
  * The whole sentence: `phrase` is what conditions.ts picks by; `extra` is read from the moved rows; one
  * that is `keyed` also claims the key of the send that it serves.
  */
-export const sentence = (verb: Verb, phrase: string, extra = '', keyed = false): string => {
+export const moveStatement = (verb: Verb, phrase: string, extra = '', keyed = false): string => {
   const source = phrase.trimStart().startsWith('from') ? phrase : `from todos t ${phrase}`
   return `${inTurn(verb, picked(verb, source))},
 moved as (${moved(verb)})${clausesOf(verb)}${keyed ? `,${claimingKey('moved')}` : ''}
@@ -106,25 +106,25 @@ ${answer(verb, extra)}`
 }
 
 /** Of as many todos as are given, each with what its holder brings (batch.ts). */
-export const sentenceOfMany = (verb: Verb): string => {
-  const rows = readGiven('g', picked(verb, several(verb), `, ${givenColumns('g')}`))
+export const batchStatement = (verb: Verb): string => {
+  const rows = bindToBatch('g', picked(verb, several(verb), `, ${batchColumns('g')}`))
   return `
-with ${GIVEN},
+with ${BATCH_ROWS},
 picked as (${rows}),
-moved as (${readGiven('p', moved(verb, `, ${givenColumns('p')}`))})${readGiven('m', clausesOf(verb))}
+moved as (${bindToBatch('p', moved(verb, `, ${batchColumns('p')}`))})${bindToBatch('m', clausesOf(verb))}
 ${answer(verb)}`
 }
 
 const clausesOf = (verb: Verb): string =>
   [
-    closing(verb),
-    rule(verb).attempt === 'open' ? opening : '',
-    saying(verb),
-    leavesFront(verb) ? handing : '',
-    verb === 'artifact' ? making : '',
-    keeping(verb),
-    rule(verb).event ? telling(verb) : '',
-    shownAs(verb) ? owing : '',
+    closeAttempt(verb),
+    rule(verb).attempt === 'open' ? OPEN_ATTEMPT : '',
+    addMessage(verb),
+    leavesFront(verb) ? PROMOTE_NEXT : '',
+    verb === 'artifact' ? ADD_ARTIFACT : '',
+    keepResult(verb),
+    rule(verb).event ? addEvent(verb) : '',
+    shownAs(verb) ? ENQUEUE_DELIVERIES : '',
   ].join('')
 
 const answer = (verb: Verb, extra = ''): string => `

@@ -33,7 +33,7 @@ export const statement = <Row>(label: string, text: string): Statement<Row> => {
 }
 
 /** What is rung after a commit: a topic and, for queues, how many todos became claimable. */
-export interface Ring {
+export interface Wake {
   topic: string
   count: number
   /** Who hears it; without it, everybody. */
@@ -45,13 +45,13 @@ export interface Session {
   run<Row>(statement: Statement<Row>, values: Values): Promise<Row[]>
   /** A one-off query, for lists whose shape depends on their filters. */
   query<Row>(text: string, values: readonly Value[]): Promise<Row[]>
-  ring(rings: readonly Ring[]): void
+  wake(rings: readonly Wake[]): void
 }
 
 export interface Database extends Session {
   /** May run `work` again after a serialization failure or deadlock: nothing but SQL inside. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T>
-  onRing(listener: (rings: readonly Ring[]) => void): void
+  onWake(listener: (rings: readonly Wake[]) => void): void
   /** Connections: open, idle, asked for in vain so far, and how many there may be. */
   counts(): { total: number; idle: number; waiting: number; size: number }
   close(): Promise<void>
@@ -205,8 +205,8 @@ export const openDatabase = (options: DatabaseOptions): Database => {
   // that the server ends: by then the pool listens no longer.
   pool.on('connect', (client) => client.on('error', () => {}))
 
-  let listener: (rings: readonly Ring[]) => void = () => {}
-  const ringNow = (rings: readonly Ring[]) => {
+  let listener: (rings: readonly Wake[]) => void = () => {}
+  const wakeNow = (rings: readonly Wake[]) => {
     if (rings.length > 0) listener(rings)
   }
 
@@ -224,7 +224,7 @@ export const openDatabase = (options: DatabaseOptions): Database => {
   }
 
   const transaction = async <T>(work: (session: Session) => Promise<T>): Promise<T> => {
-    const rings: Ring[] = []
+    const rings: Wake[] = []
     let committing = false
     const attempt = async (): Promise<T> => {
       rings.length = 0
@@ -240,7 +240,7 @@ export const openDatabase = (options: DatabaseOptions): Database => {
         const value = await work({
           run: (statement, values) => runOn(client, statement, values),
           query: async (text, values) => (await client.query(text, [...values])).rows,
-          ring: (more) => rings.push(...more),
+          wake: (more) => rings.push(...more),
         })
         committing = true
         await client.query('commit')
@@ -260,7 +260,7 @@ export const openDatabase = (options: DatabaseOptions): Database => {
       }
     }
     const result = await runAgainWhile(attempt, () => committing)
-    ringNow(rings)
+    wakeNow(rings)
     return result
   }
 
@@ -275,9 +275,9 @@ export const openDatabase = (options: DatabaseOptions): Database => {
         async () => (await pool.query(text, [...values])).rows,
         () => false,
       ),
-    ring: ringNow,
+    wake: wakeNow,
     transaction,
-    onRing: (listen) => {
+    onWake: (listen) => {
       listener = listen
     },
     counts: () => ({

@@ -60,7 +60,7 @@ const faultOf = (error: unknown): { fault: string; refused: boolean } => {
  * which is known by its telling us another process than the one that works for us. Throws
  * DatabaseUnreachable.
  */
-export const reach = async (connectionString: string): Promise<{ pooled: boolean }> => {
+export const probe = async (connectionString: string): Promise<{ pooled: boolean }> => {
   const socket = new net.Socket()
   const client = new pg.Client({
     connectionString,

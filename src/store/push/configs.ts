@@ -73,7 +73,7 @@ export const putPushConfig = async (
   const [row] = await session.run(put, values)
   // The tries that failed were those of the config before it.
   if (row?.owes) await session.run(startAnew, { id: todoId, config: config.id })
-  session.ring([{ topic: 'deliveries', count: 1 }])
+  session.wake([{ topic: 'deliveries', count: 1 }])
   return row ? toConfig(row) : null
 }
 

@@ -4,11 +4,11 @@
  */
 import type { Dialect, Verdict } from '../../domain/push.ts'
 import { granting } from '../move/columns.ts'
-import { DUE_LINES } from '../move/conditions.ts'
+import { DUE_WEBHOOKS } from '../move/conditions.ts'
 import { type Session, type Statement, statement } from '../postgres/database.ts'
 
 /** The line of one webhook, as leased. */
-export interface LeasedLine {
+export interface LeasedWebhook {
   todoId: string
   configId: string
   owner: string
@@ -17,7 +17,7 @@ export interface LeasedLine {
 }
 
 /** The first delivery of a leased line, with all that sending it needs but its event. */
-export interface LeasedDelivery extends LeasedLine {
+export interface LeasedDelivery extends LeasedWebhook {
   id: string
   seq: number
   /** This one counted. */
@@ -59,7 +59,7 @@ interface LeasedRow {
 
 const lease: Statement<LeasedRow> = statement(
   'deliveries_lease',
-  `with due as (select c.todo_id, c.config_id ${DUE_LINES}),
+  `with due as (select c.todo_id, c.config_id ${DUE_WEBHOOKS}),
   leased as (
     update push_configs c set ${granting('c')}
     from due where c.todo_id = due.todo_id and c.config_id = due.config_id
@@ -76,7 +76,7 @@ const lease: Statement<LeasedRow> = statement(
 )
 
 /** What a courier asks for: how many, and how busy it is with each host. */
-export interface LeaseWish {
+export interface LeaseRequest {
   owner: string
   limit: number
   perHost: number
@@ -84,7 +84,7 @@ export interface LeaseWish {
   busy: ReadonlyMap<string, number>
 }
 
-const toLine = (row: LeasedRow): LeasedLine => ({
+const toWebhook = (row: LeasedRow): LeasedWebhook => ({
   todoId: row.todo_id,
   configId: row.config_id,
   owner: row.owner,
@@ -95,7 +95,7 @@ const toLine = (row: LeasedRow): LeasedLine => ({
 /** First deliveries that are due, each with its line leased. */
 export const leaseDeliveries = async (
   session: Session,
-  { owner, limit, perHost, leaseSeconds, busy }: LeaseWish,
+  { owner, limit, perHost, leaseSeconds, busy }: LeaseRequest,
 ): Promise<LeasedDelivery[]> => {
   const rows = await session.run(lease, {
     owner,
@@ -109,14 +109,14 @@ export const leaseDeliveries = async (
   const leased: LeasedDelivery[] = []
   for (const row of rows) {
     // Another courier has just sent what this statement saw; what came since it cannot see yet.
-    if (row.id === null) await handBack(session, toLine(row))
+    if (row.id === null) await handBack(session, toWebhook(row))
     else leased.push(toLeased(row, row.id))
   }
   return leased
 }
 
 const toLeased = (row: LeasedRow, id: string): LeasedDelivery => ({
-  ...toLine(row),
+  ...toWebhook(row),
   id,
   seq: row.seq,
   attempts: row.attempts,
@@ -131,7 +131,7 @@ const toLeased = (row: LeasedRow, id: string): LeasedDelivery => ({
   revoked: row.revoked,
 })
 
-const lineValues = ({ todoId, configId, owner, fence }: LeasedLine) => ({
+const webhookValues = ({ todoId, configId, owner, fence }: LeasedWebhook) => ({
   todo: todoId,
   config: configId,
   owner,
@@ -142,7 +142,7 @@ const lineValues = ({ todoId, configId, owner, fence }: LeasedLine) => ({
  * The line at the lease of its caller. A lapsed lease that nobody has taken still settles: refusing
  * it would only send a delivery twice whose outcome is known.
  */
-const LEASED_LINE = `c.todo_id = :todo::uuid and c.config_id = :config
+const LEASED_WEBHOOK = `c.todo_id = :todo::uuid and c.config_id = :config
     and c.owner = :owner::uuid and c.fence = :fence::bigint`
 
 const settle = statement<{ id: string }>(
@@ -152,7 +152,7 @@ const settle = statement<{ id: string }>(
       owed = c.owed - s.settled,
       due_at = case when c.owed > s.settled then now() + make_interval(secs => :again::double precision) end
     from (select case when :state = 'pending' then 0 else 1 end as settled) s
-    where ${LEASED_LINE} and exists (select from deliveries d where d.id = :id::uuid and d.state = 'pending')
+    where ${LEASED_WEBHOOK} and exists (select from deliveries d where d.id = :id::uuid and d.state = 'pending')
     returning c.todo_id)
   update deliveries d set state = :state, attempts = d.attempts + :tries::int, status = :status::int,
     reason = :reason, attempted_at = now(), settled_at = case when :state <> 'pending' then now() end
@@ -166,17 +166,17 @@ export const settleDelivery = async (
   { state, status, reason, againSeconds }: Verdict,
   tries: 0 | 1 = 1,
 ): Promise<boolean> => {
-  const values = { ...lineValues(delivery), id: delivery.id, state, status, reason, tries }
+  const values = { ...webhookValues(delivery), id: delivery.id, state, status, reason, tries }
   const settled = await session.run(settle, { ...values, again: againSeconds })
   return settled.length > 0
 }
 
 const giveBack = statement<never>(
   'deliveries_hand_back',
-  `update push_configs c set owner = null, lease_expires_at = null where ${LEASED_LINE}`,
+  `update push_configs c set owner = null, lease_expires_at = null where ${LEASED_WEBHOOK}`,
 )
 
 /** Gives up a lease unused: whoever looks next may have it. */
-export const handBack = async (session: Session, line: LeasedLine): Promise<void> => {
-  await session.run(giveBack, lineValues(line))
+export const handBack = async (session: Session, line: LeasedWebhook): Promise<void> => {
+  await session.run(giveBack, webhookValues(line))
 }

@@ -13,7 +13,7 @@ import {
   type DeliveryPage,
   type DeliveryState,
 } from '../../domain/push.ts'
-import { LINE_IDLE } from '../move/conditions.ts'
+import { WEBHOOK_FREE } from '../move/conditions.ts'
 import { type Database, type Session, type Statement, statement } from '../postgres/database.ts'
 import { scopeValues } from '../todos/scope.ts'
 
@@ -63,7 +63,7 @@ const decodeCursor = (token: string): { at: string; id: string } => {
 }
 
 const line = (first: string): string => `select d.*, c.url,
-    case when d.state = 'pending' and ${LINE_IDLE} and ${first} then c.due_at end as next_attempt_at
+    case when d.state = 'pending' and ${WEBHOOK_FREE} and ${first} then c.due_at end as next_attempt_at
   from deliveries d left join push_configs c on c.todo_id = d.todo_id and c.config_id = d.config_id`
 
 const FIRST = `not exists (select from deliveries o where o.todo_id = d.todo_id
@@ -134,7 +134,7 @@ export const retryDelivery = async (database: Database, id: string): Promise<Del
       const why = revived ? 'The config of this delivery has been deleted' : undefined
       throw new Refusal('wrong_state', { id, state: revived ? 'dead' : row.state }, why)
     }
-    session.ring([{ topic: 'deliveries', count: 1 }])
+    session.wake([{ topic: 'deliveries', count: 1 }])
     return toDelivery(row)
   })
 }

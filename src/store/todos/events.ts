@@ -102,7 +102,7 @@ export const readEvents = async (
 /* -------------------------------------------------------------------- the feed */
 
 /** One snapshot: an event that is missing for having been deleted lies before a horizon it shows. */
-const feedStatement: Statement<PlacedRow & { deleted: Horizon[] | null }> = statement(
+const feedStatement: Statement<SequencedRow & { deleted: Horizon[] | null }> = statement(
   'feed_after',
   `select ${COLUMNS}, e.position,
     (select json_agg(h) from feed_horizons h where h.position >= :after::bigint) as deleted
@@ -121,14 +121,14 @@ export const readFeed = async (
     ...(n === 0 && row.deleted && { deleted: row.deleted }),
   }))
 
-type PlacedRow = EventRow & { position: string }
+type SequencedRow = EventRow & { position: string }
 
-const toFeedEvent = (row: PlacedRow): FeedEvent => ({
+const toFeedEvent = (row: SequencedRow): FeedEvent => ({
   ...toEvent(row),
   position: Number(row.position),
 })
 
-const recentStatement: Statement<PlacedRow> = statement(
+const recentStatement: Statement<SequencedRow> = statement(
   'feed_recent',
   `select * from (select ${COLUMNS}, e.position from events e
     where e.position <= :to::bigint order by e.position desc limit :limit::int) r
@@ -202,7 +202,7 @@ export const readFeedBounds = async (
  * nothing. A statement that began before another placer's had ended still sees the events it
  * placed as they were: their rows are looked at again, and the last condition leaves them out.
  */
-const placeStatement = statement<{ mine: boolean } & PlacedRow>(
+const sequenceStatement = statement<{ mine: boolean } & SequencedRow>(
   'feed_place',
   `with turn as materialized (
     select pg_try_advisory_xact_lock(hashtext('switchboard feed')) as mine),
@@ -222,12 +222,15 @@ const placeStatement = statement<{ mine: boolean } & PlacedRow>(
  * Gives positions to up to `limit` committed events. The events, in their order, or null when it is
  * not our turn. The others are rung; whoever calls this tells its own process.
  */
-export const placeEvents = async (session: Session, limit: number): Promise<FeedEvent[] | null> => {
-  const rows = await session.run(placeStatement, { limit })
+export const sequenceEvents = async (
+  session: Session,
+  limit: number,
+): Promise<FeedEvent[] | null> => {
+  const rows = await session.run(sequenceStatement, { limit })
   if (!rows[0]?.mine) return null
   const placed = rows.filter((row) => row.position !== null).map(toFeedEvent)
   if (placed.length > 0) {
-    session.ring([{ topic: 'placed', count: placed.length, only: 'elsewhere' }])
+    session.wake([{ topic: 'placed', count: placed.length, only: 'elsewhere' }])
   }
   return placed
 }

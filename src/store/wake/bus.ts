@@ -10,10 +10,10 @@ export interface WakeBus {
    * A line on which `hear` is called with every payload anybody sends, our own perhaps among them,
    * and `lost` once when it breaks by itself. Rejects where the bus cannot be reached.
    */
-  connect(hear: (payload: string) => void, lost: () => void): Promise<WakeLine>
+  connect(hear: (payload: string) => void, lost: () => void): Promise<WakeConnection>
 }
 
-export interface WakeLine {
+export interface WakeConnection {
   /** Of at most 7000 bytes each. */
   send(payloads: readonly string[]): Promise<void>
   /** Rejects where the other side does not answer in time: a line can die without a word. */

@@ -8,10 +8,10 @@
 import { randomUUID } from 'node:crypto'
 import { EventEmitter } from 'node:events'
 import type { Log } from '../../base/log.ts'
-import type { Ring } from '../postgres/database.ts'
-import type { WakeBus, WakeLine } from './bus.ts'
+import type { Wake } from '../postgres/database.ts'
+import type { WakeBus, WakeConnection } from './bus.ts'
 
-const GATHER_MS = 5
+const BATCH_MS = 5
 /** The smallest bus takes 8000 bytes less a few. */
 const PAYLOAD_BYTES = 7000
 /** More topics than this in one gathering are sent as "look at everything". */
@@ -27,7 +27,7 @@ const HELLO_MS = 1000
 /** Of so many signs of life in a row all have to be missing before nobody is there. */
 const SIGNS_MISSED = 4
 
-export interface Wake {
+export interface Wakes {
   /** Makes the first connection. Rejects where the database cannot be reached. */
   start(): Promise<void>
   /**
@@ -37,7 +37,7 @@ export interface Wake {
   run(signal: AbortSignal, onListening?: () => void): Promise<void>
   /** Sends what was rung and closes the connection. */
   stop(): Promise<void>
-  ring(rings: readonly Ring[]): void
+  wake(wakes: readonly Wake[]): void
   /**
    * Calls back with the count whenever the topic is rung, here or elsewhere, and after a
    * connection was lost, since a ring may have been missed. Returns an off.
@@ -50,7 +50,7 @@ export interface Wake {
   connected(): boolean
 }
 
-export interface WakeOptions {
+export interface WakesOptions {
   bus: WakeBus
   log: Log
   onReconnect?: () => void
@@ -58,15 +58,15 @@ export interface WakeOptions {
   keepAliveMs?: number
 }
 
-export const createWake = (options: WakeOptions): Wake => {
+export const createWakes = (options: WakesOptions): Wakes => {
   const { bus, log, onReconnect, keepAliveMs = KEEP_ALIVE_MS } = options
   const self = randomUUID().slice(0, 8)
   const emitter = new EventEmitter()
   emitter.setMaxListeners(0)
   const prefixes = new Map<string, Set<(rest: string, count: number) => void>>()
-  let line: WakeLine | null = null
+  let connection: WakeConnection | null = null
   let stopping = false
-  let gathered = new Map<string, number>()
+  let batched = new Map<string, number>()
   let timer: NodeJS.Timeout | null = null
   let sentAt = 0
   let sending = false
@@ -87,18 +87,18 @@ export const createWake = (options: WakeOptions): Wake => {
   const hearLost = (): void => void emitter.emit(ALL)
 
   const receive = (payload: string): void => {
-    const [from, ...rings] = payload.split('\n')
+    const [from, ...entries] = payload.split('\n')
     if (from === self) return
     // It has not heard what was kept from it.
     const missed = isAlone()
     othersUntil = performance.now() + SIGNS_MISSED * keepAliveMs
-    if (missed) ring([{ topic: ALL, count: 1 }])
-    for (const ring of rings) {
-      if (ring === ALL) hearLost()
-      else if (ring === HELLO) void say()
+    if (missed) wake([{ topic: ALL, count: 1 }])
+    for (const entry of entries) {
+      if (entry === ALL) hearLost()
+      else if (entry === HELLO) void say()
       else {
-        const space = ring.lastIndexOf(' ')
-        hear(ring.slice(0, space), Number(ring.slice(space + 1)))
+        const space = entry.lastIndexOf(' ')
+        hear(entry.slice(0, space), Number(entry.slice(space + 1)))
       }
     }
   }
@@ -108,12 +108,12 @@ export const createWake = (options: WakeOptions): Wake => {
     const lines: string[] = []
     let text = self
     for (const [topic, count] of topics) {
-      const ring = `\n${topic} ${count}`
-      if (text.length + ring.length > PAYLOAD_BYTES) {
+      const entry = `\n${topic} ${count}`
+      if (text.length + entry.length > PAYLOAD_BYTES) {
         lines.push(text)
         text = self
       }
-      text += ring
+      text += entry
     }
     lines.push(text)
     return lines
@@ -121,46 +121,46 @@ export const createWake = (options: WakeOptions): Wake => {
 
   const send = async (): Promise<void> => {
     timer = null
-    if (!line || gathered.size === 0) return
-    const topics = gathered
-    gathered = new Map()
+    if (!connection || batched.size === 0) return
+    const topics = batched
+    batched = new Map()
     sentAt = performance.now()
     sending = true
     // The connection's own error handling follows; the polls make up for it.
-    await line.send(payloads(topics)).catch(() => {})
+    await connection.send(payloads(topics)).catch(() => {})
     sending = false
     schedule()
   }
 
   /** Sends what is gathered, soon. While something is on its way more is gathered. */
   const schedule = (): void => {
-    if (timer || sending || stopping || !line || gathered.size === 0) return
+    if (timer || sending || stopping || !connection || batched.size === 0) return
     const quiet = performance.now() - sentAt
-    timer = setTimeout(() => void send(), quiet >= GATHER_MS ? 0 : GATHER_MS - quiet)
+    timer = setTimeout(() => void send(), quiet >= BATCH_MS ? 0 : BATCH_MS - quiet)
   }
 
   /** That we are there, and perhaps something with it. */
   const say = async (what?: string): Promise<void> => {
-    await line?.send([what === undefined ? self : `${self}\n${what}`]).catch(() => {})
+    await connection?.send([what === undefined ? self : `${self}\n${what}`]).catch(() => {})
   }
 
-  const lose = (lost: WakeLine): void => {
-    if (line !== lost) return
-    line = null
+  const lose = (lost: WakeConnection): void => {
+    if (connection !== lost) return
+    connection = null
     lost.close().catch(() => {})
     onLose()
   }
 
-  const connect = async (): Promise<WakeLine> => {
+  const connect = async (): Promise<WakeConnection> => {
     let gone = false
-    let fresh: WakeLine | null = null
+    let fresh: WakeConnection | null = null
     // It may break before we have it in hand.
     const opened = await bus.connect(receive, () => {
       gone = true
       if (fresh) lose(fresh)
     })
     fresh = opened
-    line = opened
+    connection = opened
     othersUntil = performance.now() + HELLO_MS
     if (gone) lose(opened)
     else void say(HELLO)
@@ -174,15 +174,15 @@ export const createWake = (options: WakeOptions): Wake => {
     onReconnect?.()
     log.info('the listening connection is back')
     hearLost()
-    ring([{ topic: ALL, count: 1 }])
+    wake([{ topic: ALL, count: 1 }])
   }
 
   /** A connection can die without a word; asking is the only way to notice. */
   const check = (): void => {
-    const checked = line
+    const checked = connection
     if (!checked) return
     checked.check().catch(() => {
-      if (line !== checked) return
+      if (connection !== checked) return
       log.warn('the listening connection stopped answering')
       lose(checked)
     })
@@ -203,13 +203,13 @@ export const createWake = (options: WakeOptions): Wake => {
       onLose = end(() => reject(new Error('the listening connection was lost: polling meanwhile')))
       signal.addEventListener('abort', stop, { once: true })
       if (signal.aborted) stop()
-      else if (!line) onLose()
+      else if (!connection) onLose()
     })
 
-  const ring = (rings: readonly Ring[]): void => {
-    const sends = line !== null && !isAlone()
-    for (const { topic, count, only } of rings) {
-      if (sends && only !== 'here') gathered.set(topic, (gathered.get(topic) ?? 0) + count)
+  const wake = (wakes: readonly Wake[]): void => {
+    const sends = connection !== null && !isAlone()
+    for (const { topic, count, only } of wakes) {
+      if (sends && only !== 'here') batched.set(topic, (batched.get(topic) ?? 0) + count)
       if (topic !== ALL && only !== 'elsewhere') hear(topic, count)
     }
     schedule()
@@ -220,19 +220,19 @@ export const createWake = (options: WakeOptions): Wake => {
       await connect()
     },
     run: async (signal, onListening) => {
-      if (!line) await reconnect(signal)
-      if (line) onListening?.()
+      if (!connection) await reconnect(signal)
+      if (connection) onListening?.()
       await untilLost(signal)
     },
     stop: async () => {
       stopping = true
       if (timer) clearTimeout(timer)
       await send()
-      const last = line
-      line = null
+      const last = connection
+      connection = null
       await last?.close().catch(() => {})
     },
-    ring,
+    wake,
     on: (topic, listener) => {
       const onAll = (): void => listener(1)
       emitter.on(topic, listener)
@@ -251,6 +251,6 @@ export const createWake = (options: WakeOptions): Wake => {
       emitter.on(ALL, listener)
       return () => void emitter.off(ALL, listener)
     },
-    connected: () => line !== null,
+    connected: () => connection !== null,
   }
 }

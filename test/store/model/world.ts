@@ -9,7 +9,7 @@ import type { Change } from '../../../src/store/move/change.ts'
 import { transitionLine, transitionOne } from '../../../src/store/move/move.ts'
 import type { Database } from '../../../src/store/postgres/database.ts'
 import { countTodos } from '../../../src/store/todos/counts.ts'
-import { placeEvents } from '../../../src/store/todos/events.ts'
+import { sequenceEvents } from '../../../src/store/todos/events.ts'
 import { expectTotals } from '../totals.ts'
 import { type Age, finished, MAX_ATTEMPTS, type Model, type Row, type Step } from './model.ts'
 
@@ -137,7 +137,7 @@ export const createWorld = (database: Database): World => {
       await expectTotals(database, client)
       // By turns events are not yet placed, not yet counted, counted in part.
       looked += 1
-      if (looked % 3 === 0) await placeEvents(database, 1000)
+      if (looked % 3 === 0) await sequenceEvents(database, 1000)
       if (looked % 5 === 0) await countTodos(database, 10)
       for (const { state, openAttempts } of model) {
         expect(openAttempts).toBe(OPEN_STATES.includes(state) ? 1 : 0)

@@ -10,7 +10,7 @@ import { devFileIn, setUpDemo } from '../../demo.ts'
 import { startDemoAgent } from '../../demo-agent.ts'
 import { print } from '../../output.ts'
 import { type DrainOption, drainOption } from '../../program.ts'
-import { liveUntilSignal } from '../../run-until-signal.ts'
+import { runUntilSignal } from '../../run-until-signal.ts'
 
 export const addDev = (program: Command): void => {
   drainOption(program.command('dev'))
@@ -19,7 +19,7 @@ export const addDev = (program: Command): void => {
       const config = withAdminToken(readConfig(process.env))
       const parts = await import('../../startup.ts')
       const { banner } = await import('../../banner.ts')
-      await liveUntilSignal(async (life) => {
+      await runUntilSignal(async (life) => {
         await parts.holdDataDir(life, config)
         const opened = await parts.openDatabase(life, config)
         const { server, url } = await parts.startServer(life, config, opened, drain)

@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import { readConfig } from '../../../config.ts'
 import { note } from '../../output.ts'
 import { type DrainOption, drainOption } from '../../program.ts'
-import { liveUntilSignal } from '../../run-until-signal.ts'
+import { runUntilSignal } from '../../run-until-signal.ts'
 
 export const addServe = (program: Command): void => {
   drainOption(program.command('serve'))
@@ -13,7 +13,7 @@ export const addServe = (program: Command): void => {
       const config = readConfig(process.env)
       // Only what serves loads the server: the other commands answer sooner without it.
       const parts = await import('../../startup.ts')
-      await liveUntilSignal(async (life) => {
+      await runUntilSignal(async (life) => {
         const opened = await parts.openDatabase(life, config, { migrates: migrate })
         const { url } = await parts.startServer(life, config, opened, drain)
         note(`switchboard: listening on ${url}`)

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { Refusal } from '../../src/domain/errors.ts'
-import { createGather } from '../../src/service/batcher.ts'
+import { createBatcher } from '../../src/service/batcher.ts'
 
 /** Statements that end when they are told to. */
 const statements = () => {
@@ -12,7 +12,7 @@ const statements = () => {
         end: (error) => (error ? reject(error) : resolve(items.map((item) => `did ${item}`))),
       })
     })
-  return { begun, one: async (item: number) => (await run([item]))[0]!, many: run }
+  return { begun, runOne: async (item: number) => (await run([item]))[0]!, runBatch: run }
 }
 
 /** Until a statement that may begin has begun. */
@@ -22,7 +22,7 @@ const settle = async () => {
 
 test('what comes at one moment shares a statement, and so does what comes while statements are under way', async () => {
   const { begun, ...parts } = statements()
-  const gather = createGather({ ...parts, underWay: 2, most: 3 })
+  const gather = createBatcher({ ...parts, concurrency: 2, maxBatch: 3 })
   const results = [1, 2].map(gather)
   await settle()
   results.push(gather(3))
@@ -43,13 +43,13 @@ test('what comes at one moment shares a statement, and so does what comes while 
 })
 
 test('one that cannot be done harms none of those it shared a statement with', async () => {
-  const gather = createGather<number, number>({
-    underWay: 1,
-    one: async (item) => {
+  const gather = createBatcher<number, number>({
+    concurrency: 1,
+    runOne: async (item) => {
       if (item === 3) throw new Error('not this one')
       return item
     },
-    many: async () => {
+    runBatch: async () => {
       throw new Error('not together')
     },
   })
@@ -64,7 +64,7 @@ test('one that cannot be done harms none of those it shared a statement with', a
 
 test('a database that is away is told to all, and nothing is tried one by one', async () => {
   const { begun, ...parts } = statements()
-  const gather = createGather({ ...parts, underWay: 1 })
+  const gather = createBatcher({ ...parts, concurrency: 1 })
   const first = gather(1)
   await settle()
   const settled = Promise.allSettled([first, ...[2, 3].map(gather)])
@@ -77,7 +77,7 @@ test('a database that is away is told to all, and nothing is tried one by one', 
 
 test('who waits too long for a statement to begin is refused, and is not run later', async () => {
   const { begun, ...parts } = statements()
-  const gather = createGather({ ...parts, underWay: 1, waitMs: 10 })
+  const gather = createBatcher({ ...parts, concurrency: 1, waitMs: 10 })
   const first = gather(1)
   await settle()
   const late = gather(2)
@@ -89,7 +89,7 @@ test('who waits too long for a statement to begin is refused, and is not run lat
 
 test('only items of one key share a statement, and what one left undone is tried alone', async () => {
   const { begun, ...parts } = statements()
-  const gather = createGather({ ...parts, underWay: 1, keyOf: (item) => String(item % 2) })
+  const gather = createBatcher({ ...parts, concurrency: 1, keyOf: (item) => String(item % 2) })
   const results = [1, 2, 3, 4, 5].map(gather)
   await settle()
   expect(begun[0]!.items).toEqual([1, 3, 5])
@@ -99,10 +99,10 @@ test('only items of one key share a statement, and what one left undone is tried
   begun[1]!.end()
   expect(await Promise.all(results)).toEqual([1, 2, 3, 4, 5].map((item) => `did ${item}`))
 
-  const partly = createGather<number, string>({
-    underWay: 1,
-    one: async (item) => `alone ${item}`,
-    many: async (items) => items.map((item) => (item === 2 ? undefined : `with ${item}`)),
+  const partly = createBatcher<number, string>({
+    concurrency: 1,
+    runOne: async (item) => `alone ${item}`,
+    runBatch: async (items) => items.map((item) => (item === 2 ? undefined : `with ${item}`)),
   })
   expect(await Promise.all([1, 2, 3].map(partly))).toEqual(['with 1', 'alone 2', 'with 3'])
 })

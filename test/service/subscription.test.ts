@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { FeedEvent } from '../../src/domain/todo.ts'
-import { readerOf } from '../../src/service/watch/subscription.ts'
+import { subscribe } from '../../src/service/watch/subscription.ts'
 import { createTail } from '../../src/service/watch/tail.ts'
 import { anEvent } from '../http/live-feed.ts'
 
@@ -19,7 +19,7 @@ const createFeed = () => {
       tail.append(tail.head(), more)
     },
     reader: (queues: readonly string[] | null, cursor = 2) =>
-      readerOf({ from: cursor + 1, tail, cursor, queues, signal: stop.signal }),
+      subscribe({ from: cursor + 1, tail, cursor, queues, signal: stop.signal }),
   }
 }
 
