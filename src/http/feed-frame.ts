@@ -1,5 +1,5 @@
 /**
- * What the two feeds say of a fact (api.md, Server-sent events), and under which id. One event of
+ * What the two feeds say of a fact (docs/board-feed.md), and under which id. One event of
  * the feed makes at most two frames, each with a cursor of its own (protocol/feed.ts): who resumes
  * after the first still gets the second, and neither twice.
  */
