@@ -1,4 +1,5 @@
-// Case F070, below the services: what goes, what stays, and how much at once.
+// Below the services: what goes, what stays, and how much at once.
+// Field case: retention.
 import { afterEach, expect, test } from 'vitest'
 import { openDatabase } from '../../src/store/database.ts'
 import { BATCH, clearRemains, forgetTodos, type Place } from '../../src/store/retention.ts'
