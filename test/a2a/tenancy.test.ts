@@ -1,5 +1,5 @@
 // Field cases: foreign tasks do not exist; missing or wrong credentials;
-// tokens stay out of URLs and logs; roles are kept apart.
+// no token in a URL or a log; roles are kept apart.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { createLog } from '../../src/base/log.ts'
