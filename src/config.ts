@@ -1,7 +1,7 @@
 /**
- * The environment as frozen, typed config, and its only reader in the server (system.md section 9).
- * Everything wrong is reported at once, a line for each, and no line shows a value: it may be a
- * secret, or hold one. An empty variable counts as unset.
+ * The environment as frozen, typed config, and its only reader in the server
+ * (docs/configuration.md, "Environment"). Everything wrong is reported at once, a line for each,
+ * and no line shows a value: it may be a secret, or hold one. An empty variable counts as unset.
  */
 import { isIP } from 'node:net'
 import path from 'node:path'

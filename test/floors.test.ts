@@ -233,3 +233,42 @@ test('a stored time is never compared with the clock of this process', () => {
   )
   expect(wrong).toEqual([])
 })
+
+/** Files in which something may be cited, with their text as one line: comments are wrapped. */
+const citing = ['src', 'test', 'bench', 'docs', 'examples'].flatMap((folder) =>
+  fs
+    .readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .map((name) => path.join(folder, name))
+    .filter((name) => /\.(ts|js|css|sh|md)$/.test(name))
+    .map((name) => {
+      const text = fs.readFileSync(name, 'utf8')
+      return { name, text: text.replaceAll(/\n\s*(?:\/\/|\*|#)?\s*/g, ' ') }
+    }),
+)
+
+test('nothing cites a document that is not in the repository', () => {
+  const elsewhere =
+    /\b(?:(?:system|layout|renovation)\.md|(?<!docs\/)api\.md|ADR-\d+|SPEC-\d+|digest(?:'s sections?)? \d|F0\d\d)\b/g
+  const wrong = citing.flatMap(({ name, text }) =>
+    [...text.matchAll(elsewhere)]
+      // Pages name each other without their folder.
+      .filter(([cited]) => !(cited.startsWith('api') && /^docs\/[^/]+$/.test(name)))
+      .map(([cited]) => `${name}: ${cited}`),
+  )
+  expect(wrong).toEqual([])
+})
+
+test('the pages, headings and sections that are cited are there', () => {
+  const wrong = citing.flatMap(({ name, text }) =>
+    [...text.matchAll(/\b(docs\/[\w/-]+\.md)(?:, (?:"([^"]+)"|section (\d+)))?/g)]
+      .filter(([, page, heading, section]) => {
+        if (!fs.existsSync(page!)) return true
+        const headings = fs.readFileSync(page!, 'utf8').matchAll(/^#+ (.*)$/gm)
+        const found = [...headings].map(([, title]) => title!)
+        if (heading !== undefined) return !found.includes(heading)
+        return section !== undefined && !found.some((title) => title.startsWith(`${section}. `))
+      })
+      .map(([cited]) => `${name}: ${cited}`),
+  )
+  expect(wrong).toEqual([])
+})

@@ -38,7 +38,7 @@ import type { SwitchboardOptions } from './options.ts'
 import { createWebhooks } from './webhooks.ts'
 
 const POLL_MS = 5000
-/** ADR-0046: one tick, every 30 s. */
+/** Lapsed leases and overdue interrupts share this tick (docs/design/interrupt-deadline.md). */
 const REAP_MS = 30_000
 const COME_DUE_MS = 1000
 const PLACE_MS = 1000

@@ -41,7 +41,7 @@ export class CliError extends Error {
   }
 }
 
-/** Codes of the operator API (api.md, Errors). */
+/** Error codes of the operator API (docs/agents.md, "Without the kit", has their table). */
 const CODE = { invalidParams: -32602, conflict: -32010, forbidden: -32011, notFound: -32012 }
 
 const ofRefusal = (error: AgentApiError): number => {

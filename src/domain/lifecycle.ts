@@ -4,7 +4,7 @@
  * guard and every `set`, the protocols' projections, the board's lanes, the docs' table and the
  * property tests. Nothing else lists states.
  *
- * Source: system.md section 2; ADR-0046 for the interrupt verbs.
+ * Why it is so: docs/design/lifecycle-layer.md; docs/design/interrupt-deadline.md for interrupts.
  */
 
 /** What a state means for whoever waits on the todo. */

@@ -72,7 +72,10 @@ export const DEFAULT_POLICY: QueuePolicy = {
 /** Bounds of an endpoint's default lease and of one call's lease, in seconds. */
 export const LEASE = { defaultSeconds: 300, minDefaultSeconds: 60, maxSeconds: 86_400 } as const
 
-/** ADR-0046: the default wait is the longest lease that can be granted. */
+/**
+ * The default wait is the longest lease that can be granted, so no wait ends while a lease that its
+ * holder was given might still run (docs/design/interrupt-deadline.md).
+ */
 export const INTERRUPT_TTL = {
   defaultSeconds: LEASE.maxSeconds,
   minSeconds: LEASE.minDefaultSeconds,
@@ -99,9 +102,8 @@ export const boundedInterruptTtl = (seconds: number): number | null =>
     : Math.min(Math.max(seconds, INTERRUPT_TTL.minSeconds), INTERRUPT_TTL.maxSeconds)
 
 /**
- * The wait of an interrupt as a settings value means it: absent or unparsable keeps the default,
- * zero or less means unbounded, a positive value is raised to the floor (ADR-0046, Decision).
- * Null is unbounded.
+ * How long an interrupt may wait, as the setting says it: absent or unparsable keeps the default,
+ * zero or less means unbounded, a positive value is raised to the floor. Null is unbounded.
  */
 export const interruptTtlSeconds = (
   value: string | null,

@@ -109,7 +109,7 @@ export interface Child {
   result: JsonObject | null
 }
 
-/** Limits on the time a todo may take; null is none (system.md section 6). */
+/** Limits on the time a todo may take; null is none (docs/lifecycle.md, "Clocks of a todo"). */
 interface Limits {
   scheduleToStartSeconds: number | null
   startToCloseSeconds: number | null

@@ -1,6 +1,7 @@
 /**
  * What each kind of refusal is on the wire: code, text, reason and HTTP status, once for A2A 1.0
- * (spec 5.4, 9.5) and once for the agent and operator APIs (api.md "Errors"). Beside the domain's
+ * (spec 5.4, 9.5; docs/protocol.md, "Errors") and once for the agent and operator APIs
+ * (docs/agents.md, "Without the kit", has their table). Beside the domain's
  * refusals there are the wire's own: what can be wrong with a request before anyone serves it.
  * A fault (anything thrown that is neither) has one fixed text; its message stays in the log.
  */

@@ -104,8 +104,8 @@ export const versionFor = (
 
 /**
  * That the version whose path was asked for is the one that was asked for. A path that only a newer
- * version has was most likely meant for that one and sent without the header, which is a better
- * answer than that it is not there (digest 1.3). Refuses: version, method.
+ * version has was most likely meant for that one and sent without the header, and saying so tells
+ * the client what to fix; a bare 404 would not. Refuses: version, method.
  */
 export const checkVersion = (
   versions: readonly Version[],

@@ -1,4 +1,4 @@
-// Cases F019, F020, F021.
+// Field cases: cancel is idempotent; cancel without a worker; a running worker hears of the cancel.
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient, openStream } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'

@@ -1,4 +1,4 @@
-// Cases F013 (the extended card), F016.
+// Field cases: undeclared capabilities; card delivery.
 import { AgentCard as SdkCard, verifyAgentCardSignature } from '@a2a-js/sdk'
 import { expect, test } from 'vitest'
 import { readCardKeys } from '../../src/config/card-keys.ts'

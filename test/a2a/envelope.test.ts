@@ -1,4 +1,5 @@
-// Cases F001, F002, F003, F005.
+// Field cases: request ids of a wrong type; bodies that do not parse; envelope faults told apart;
+// version checked on every method.
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient, post, textMessage } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'

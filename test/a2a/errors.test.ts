@@ -1,4 +1,5 @@
-// Cases F007, F013, F014, F015, F017, F024 (the repeated follow-up).
+// Field cases: typed error details; undeclared capabilities; a context must match its task;
+// task ids refer and never create; no messages into finished tasks; the same send again.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient, textMessage } from '../support/actors.ts'

@@ -1,4 +1,5 @@
-// Case F024 and its kind: the same send again, by header, by metadata and by the queue's policy.
+// The same send under a key: by header, by metadata and by the queue's policy.
+// Field case: the same send again.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { type Answer, a2aClient, agentClient, rpc, textMessage } from '../support/actors.ts'

@@ -1,4 +1,4 @@
-// Cases F010, F011, F012.
+// Field cases: one meaning of history length; the shape of a list; lists since a moment.
 import { expect, test } from 'vitest'
 import { type Answer, a2aClient, agentClient, textMessage } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'

@@ -1,5 +1,7 @@
-// What HTTP+JSON of A2A 1.0 refuses, and how. Cases F004, F005, F007, F013, F014, F015, F017, F019
-// over REST; the digest's sections 1.3, 3.2 and 6.
+// What HTTP+JSON of A2A 1.0 refuses, and how (spec 11.3, 11.6).
+// Field cases: invalid messages store nothing; version checked on every method;
+// typed error details; undeclared capabilities; a context must match its task;
+// task ids refer and never create; no messages into finished tasks; cancel is idempotent.
 import { expect, test } from 'vitest'
 import { type Answered, agentClient, textMessage } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp } from '../support/app.ts'

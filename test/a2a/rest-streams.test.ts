@@ -1,4 +1,6 @@
-// Streams of HTTP+JSON in A2A 1.0. Cases F022, F030, F031, F032, F033, F036 over REST.
+// Streams of HTTP+JSON in A2A 1.0.
+// Field cases: failure before the first event; subscribe opens with the task;
+// resume after the last event seen; independent streams; hanging up is not canceling; keep-alives.
 import { request } from 'node:http'
 import { expect, test } from 'vitest'
 import { type Answer, agentClient, type Frame, textMessage } from '../support/actors.ts'

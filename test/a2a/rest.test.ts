@@ -1,4 +1,6 @@
-// HTTP+JSON of A2A 1.0: every route, as the wire has it. Cases F006, F009, F010, F011, F012 over REST.
+// HTTP+JSON of A2A 1.0: every route, as the wire has it.
+// Field cases: one task in two dialects; text survives every path; one meaning of history length;
+// the shape of a list; lists since a moment.
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient, textMessage } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'

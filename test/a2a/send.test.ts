@@ -1,4 +1,5 @@
-// Cases F006 (1.0), F009, F023, F025, F028, F076 (accepted and owed).
+// Field cases: one task in two dialects; text survives every path; history accumulates;
+// timestamps from one clock; blocking sends; messages while working.
 import { expect, test } from 'vitest'
 import { type Answer, a2aClient, agentClient, textMessage } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'

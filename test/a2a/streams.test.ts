@@ -1,4 +1,8 @@
-// Cases F022, F030, F031, F032, F033, F034, F035, F036, F037, F039, F040 (1.0).
+// Streams of A2A 1.0.
+// Field cases: failure before the first event; subscribe opens with the task;
+// resume after the last event seen; independent streams; hanging up is not canceling;
+// a burst and then the end; streams and questions; keep-alives; frames are not held back;
+// frame format; any open task can be followed.
 import { request } from 'node:http'
 import { expect, test } from 'vitest'
 import { type Answer, a2aClient, agentClient, textMessage } from '../support/actors.ts'

@@ -1,4 +1,5 @@
-// Cases F085, F086, F087 (tokens in URLs), F088.
+// Field cases: foreign tasks do not exist; missing or wrong credentials;
+// no token in a URL or a log; roles are kept apart.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { createLog } from '../../src/base/log.ts'

@@ -1,4 +1,6 @@
-// Streams of A2A 0.3: cases F031, F032, F033, F035, F037, F039, F040 under it.
+// Streams of A2A 0.3.
+// Field cases: resume after the last event seen; independent streams; hanging up is not canceling;
+// streams and questions; frames are not held back; frame format; any open task can be followed.
 import { expect, test } from 'vitest'
 import { type Answer, a2aClient, agentClient, type Frame } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'

@@ -1,5 +1,9 @@
-// A2A 0.3 beside 1.0 on one URL: cases F004, F005, F006, F009, F010, F013, F014, F015, F017, F019, F028,
-// F077, F085 as 0.3 has them.
+// A2A 0.3 beside 1.0 on one URL.
+// Field cases: invalid messages store nothing; version checked on every method;
+// one task in two dialects; text survives every path; one meaning of history length;
+// undeclared capabilities; a context must match its task; task ids refer and never create;
+// no messages into finished tasks; cancel is idempotent; blocking sends; authorization requests;
+// foreign tasks do not exist.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { type Answer, a2aClient, agentClient, post, textMessage } from '../support/actors.ts'

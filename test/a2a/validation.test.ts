@@ -1,4 +1,6 @@
-// Cases F004, F010 (refusals), F011 (refusals), F012 (refusals), F090 (ids and filters).
+// What is refused before anything is stored.
+// Field cases: invalid messages store nothing; one meaning of history length; the shape of a list;
+// lists since a moment; limits and quoting.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient, rpc, textMessage } from '../support/actors.ts'

@@ -1,4 +1,5 @@
 // Filters, keys, other people's text, many todos, a narrow screen, and what axe-core says.
+// Field case: the board shows text as text.
 import axe from 'axe-core'
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'

@@ -1,4 +1,5 @@
-// Case F096: a DATABASE_URL that cannot be used is told by its part at fault, without its values.
+// A DATABASE_URL that cannot be used is told by its part at fault, without its values.
+// Field case: database address.
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import fs from 'node:fs'

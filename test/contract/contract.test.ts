@@ -1,5 +1,8 @@
-// One contract, four dialects: A2A 1.0 and 0.3, over JSON-RPC and HTTP+JSON. Cases F006, F010, F014,
-// F015, F017, F019, F031, F035, F047.
+// One contract, four dialects: A2A 1.0 and 0.3, over JSON-RPC and HTTP+JSON.
+// Field cases: one task in two dialects; one meaning of history length;
+// a context must match its task; task ids refer and never create; no messages into finished tasks;
+// cancel is idempotent; resume after the last event seen; streams and questions;
+// life of a webhook config.
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { agentClient } from '../support/actors.ts'

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { interruptTtlSeconds, retryDelaySeconds } from '../../src/domain/policy.ts'
 
-test('the wait of an interrupt is parsed and bounded as ADR-0046 says', () => {
+test('the wait of an interrupt is parsed, and bounded by a floor and a ceiling', () => {
   const seconds = (value: string | null) => interruptTtlSeconds(value)
   expect(seconds(null)).toEqual({ seconds: 86_400, parsed: true })
   expect(seconds('3600')).toEqual({ seconds: 3600, parsed: true })

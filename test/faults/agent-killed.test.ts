@@ -1,4 +1,5 @@
-// system.md section 10, guarantees 1 and 2; cases F052, F055, F091 for a process that just goes.
+// An agent process that just goes: guarantees 1 and 2 of docs/design/lifecycle-layer.md, section 9.
+// Field cases: a lost lease is lost; one expiry, several reapers; orderly shutdown.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'

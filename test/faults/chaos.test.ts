@@ -1,6 +1,7 @@
 /**
- * Issue 7, "Faults", in its short form: the whole of test/chaos for some seconds, under a fixed seed.
- * `npm run chaos` is the long one. Which faults come is the seed's; what they meet is the moment's.
+ * The chaos run (docs/chaos.md) in its short form: the whole of test/chaos for some seconds, under
+ * a fixed seed. `npm run chaos` is the long one. Which faults come is the seed's; what they meet is
+ * the moment's.
  */
 import { expect, test } from 'vitest'
 import { runChaos } from '../chaos/run.ts'

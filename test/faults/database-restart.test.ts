@@ -1,4 +1,5 @@
-// Cases F008, F063, F092 and system.md section 10, guarantee 1.
+// Guarantee 1 of docs/design/lifecycle-layer.md, section 9.
+// Field cases: internal errors say nothing of the inside; database restart; alive and ready.
 import { afterAll, expect, test } from 'vitest'
 import { createLog } from '../../src/base/log.ts'
 import { type Answer, a2aClient, agentClient, post, rpc, textMessage } from '../support/actors.ts'

@@ -1,4 +1,4 @@
-// Case F068.
+// Field case: no deadlock reaches a caller.
 import { expect, test } from 'vitest'
 import { type Answer, a2aClient, rpc } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'

@@ -1,4 +1,5 @@
-// Cases F028 (hanging up), F033, F090 (bodies): clients that break off, send too much or never end.
+// Clients that break off, send too much or never end.
+// Field cases: blocking sends; hanging up is not canceling; limits and quoting.
 import { connect, type Socket } from 'node:net'
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient, post } from '../support/actors.ts'

@@ -1,4 +1,6 @@
-// Cases F001-F004 at random, F090: whatever is sent, the answer is one of ours, and nothing is half stored.
+// Requests at random: whatever is sent, the answer is one of ours, and nothing is half stored.
+// Field cases: request ids of a wrong type; bodies that do not parse; envelope faults told apart;
+// invalid messages store nothing; limits and quoting.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { type Answered, post } from '../support/actors.ts'

@@ -1,7 +1,7 @@
 /**
- * Issue 4, "How it is proven", and system.md section 10: real processes, killed while tasks flow
- * through them. Nobody keeps count meanwhile; afterwards the log, what the agents wrote down with
- * their fences and what the clients were told and read must agree (support/checker.ts).
+ * The guarantees of docs/design/lifecycle-layer.md, section 9: real processes, killed while tasks
+ * flow through them. Nobody keeps count meanwhile; afterwards the log, what the agents wrote down
+ * with their fences and what the clients were told and read must agree (support/checker.ts).
  *
  * What is drawn depends on the seed, what it meets on the moment: KILLS_SEED repeats the former.
  */

@@ -1,4 +1,4 @@
-// Case F062.
+// Field case: listener cut off.
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'

@@ -1,4 +1,4 @@
-// Cases F038, F064.
+// Field cases: streams leave nothing behind; streams hold no connection.
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'

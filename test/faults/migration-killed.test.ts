@@ -1,4 +1,5 @@
-// Case F067: a migration that is killed at any moment is finished by the next one.
+// A migration that is killed at any moment is finished by the next one.
+// Field case: interrupted migration.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import knexFactory from 'knex'

@@ -1,4 +1,5 @@
-// F062 and F063 for wakes over NATS: the bus may go, the work goes on.
+// Wakes over NATS: the bus may go, the work goes on.
+// Field cases: listener cut off; database restart.
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient } from '../support/actors.ts'
 import { startNode } from '../support/app.ts'

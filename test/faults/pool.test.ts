@@ -1,4 +1,6 @@
-// system.md section 6, pool acquire and statement; case F092, a full pool.
+// The limits on waiting for a connection and for a statement (docs/lifecycle.md, "Waits of a
+// node").
+// Field case: alive and ready.
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient, post } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp } from '../support/app.ts'

@@ -1,4 +1,5 @@
-// Case F071: ordinary connections through a pooler that lends them for a transaction each.
+// Ordinary connections through a pooler that lends them for a transaction each.
+// Field case: transaction pooler.
 import { afterAll, describe, expect, test } from 'vitest'
 import { migrate, pendingMigrations } from '../../src/store/postgres/migrate.ts'
 import { probe } from '../../src/store/postgres/probe.ts'

@@ -1,4 +1,5 @@
-// Case F091, on the real `serve` process.
+// On the real `serve` process.
+// Field case: orderly shutdown.
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-// system.md section 10, guarantee 6: connections that died without a word.
+// Connections that died without a word: guarantee 6 of docs/design/lifecycle-layer.md, section 9.
 import { afterAll, expect, test } from 'vitest'
 import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'

@@ -1,4 +1,6 @@
-// system.md section 6 and case F092: a background that does not work shows.
+// A background worker that does not work shows: otherwise no clock would be kept, and nobody would
+// know.
+// Field case: alive and ready.
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'

@@ -1,4 +1,4 @@
-// Cases F027, F029.
+// Field cases: no backward moves; artifact chunks.
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'

@@ -1,4 +1,5 @@
-// Case F080 and system.md section 9: a feed that resumes is exact.
+// A feed that resumes is exact (docs/board-feed.md).
+// Field case: streams across nodes.
 import { expect, test } from 'vitest'
 import { type Answer, a2aClient, agentClient, type Frame, openStream } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'

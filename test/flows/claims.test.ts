@@ -1,4 +1,4 @@
-// Cases F056, F057, F103 (one todo rouses few).
+// Field cases: no head-of-line blocking; no wake is missed; one todo wakes few.
 import { expect, test } from 'vitest'
 import { type Answer, a2aClient, agentClient } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'

@@ -354,9 +354,9 @@ test('8 senders and 8 claimers: never two claimed todos of one conversation, eac
   expect(left!.n).toBe(0)
 }, 60_000)
 
-// Open: an answer is deferred behind a todo that is only pending, not at work (system.md section 7
-// wants it before any newcomer). An agent with one slot, the kit's default, waits for the answer in
-// it, so that todo is never claimed and neither goes on.
+// An answer that was deferred behind a todo which has since been handed back must go before it (and
+// before any newcomer). An agent with one slot, the kit's default, waits for the answer in that
+// slot: it would never claim the pending todo, and neither would go on.
 test('an answer goes before a todo that was handed back while it waited behind it', async () => {
   const first = await inContext('handed back', 'one')
   const todo = await worker.claim()

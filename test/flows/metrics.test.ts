@@ -1,4 +1,4 @@
-// Case F093.
+// Field case: few metric labels.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient, post, rpc, textMessage } from '../support/actors.ts'

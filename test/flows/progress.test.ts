@@ -1,4 +1,4 @@
-// system.md section 6: the lease says that the process lives, progress says that the work moves.
+// The lease says that the process lives, progress says that the work moves (docs/lifecycle.md).
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'

@@ -1,4 +1,5 @@
-// Cases F026, F059, F060, F061 (attempts).
+// Field cases: rejected is final; bounded attempt history; not every failure is retried;
+// bounds of leases and attempts.
 import { expect, test } from 'vitest'
 import { type Answer, a2aClient, agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'

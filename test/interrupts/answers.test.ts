@@ -1,4 +1,8 @@
-/** The answer inbox: every answer has one defined result, and a receipt that says which. */
+/**
+ * The answer inbox: every answer has one defined result, and a receipt that says which.
+ *
+ * Field cases: expiry of a question; each question needs its own answer.
+ */
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { tryTransition } from '../../src/store/move/move.ts'

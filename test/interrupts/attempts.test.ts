@@ -1,4 +1,8 @@
-/** Attempts, retries, dead letters, and the one line that says what a todo waits for. */
+/**
+ * Attempts, retries, dead letters, and the one line that says what a todo waits for.
+ *
+ * Field cases: one retry of a dead letter; bounded attempt history.
+ */
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { runCli } from '../cli/run.ts'

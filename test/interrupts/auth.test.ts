@@ -1,4 +1,8 @@
-/** Requests for authorisation: as any question, but what answers them may be a credential. */
+/**
+ * Requests for authorization: like any question, but what answers them may be a credential.
+ *
+ * Field case: authorization requests.
+ */
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { type Answer, a2aClient, agentClient, rpc, textMessage } from '../support/actors.ts'

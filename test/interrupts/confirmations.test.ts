@@ -1,4 +1,4 @@
-/** The four confirmations of ADR-0046, end to end. */
+/** The four confirmations of docs/design/interrupt-deadline.md, end to end. */
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient } from '../support/actors.ts'
 import { ask, lapseLease } from '../support/steps.ts'

@@ -1,4 +1,10 @@
-/** The deadline of a wait: ADR-0046, each sentence of its decision, mechanics and consequences. */
+/**
+ * The deadline of a wait: each sentence of docs/design/interrupt-deadline.md on the decision, its
+ * mechanics and its consequences.
+ *
+ * Field cases: expiry of a question; each question needs its own answer; expiry over a restart;
+ * a wait that ended stays quiet.
+ */
 import { randomUUID } from 'node:crypto'
 import { afterEach, describe, expect, test } from 'vitest'
 import { INTERRUPT_TTL, LEASE } from '../../src/domain/policy.ts'

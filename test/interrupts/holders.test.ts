@@ -1,4 +1,8 @@
-/** Who waits: a live holder that extends its wait, one that is gone, and nobody (parked). */
+/**
+ * Who waits: a live holder that extends its wait, one that is gone, and nobody (parked).
+ *
+ * Field cases: questions cost no attempt; waiting holds no lease.
+ */
 import { randomUUID } from 'node:crypto'
 import { afterEach, describe, expect, test } from 'vitest'
 import { type Answer, a2aClient, agentClient, openStream } from '../support/actors.ts'

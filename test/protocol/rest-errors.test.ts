@@ -23,7 +23,7 @@ const worded = (error: unknown) => {
   return { ...rest, ...(body as Body) }
 }
 
-/** HTTP status and the name of the kind, as the digest's tables 6.1 and 6.3 have them. */
+/** HTTP status and gRPC status name of each kind (spec 5.4, 11.6). */
 const EXPECTED: Partial<Record<ProblemKind, [number, string]>> = {
   invalid: [400, 'INVALID_ARGUMENT'],
   parse: [400, 'INVALID_ARGUMENT'],

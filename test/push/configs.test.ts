@@ -1,4 +1,6 @@
-// Cases F041, F047 to F050, MUSTs 44 to 49: the life of a webhook's config, and who may have one where.
+// The life of a webhook's config, and who may have one where (MUSTs 44 to 49 of test/musts).
+// Field cases: internal targets refused; life of a webhook config;
+// secrets are written and not read; webhook limit of a task; inline webhooks keep to their task.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { a2aClient, rpc, textMessage } from '../support/actors.ts'
@@ -191,7 +193,7 @@ test('credentials are written and never read, in any answer', async () => {
   }
 })
 
-/** Targets of case F041, and some more. */
+/** Internal targets in the spellings that reports name, and some more. */
 const FORBIDDEN = [
   'http://127.0.0.1:9/h',
   'http://localhost/h',

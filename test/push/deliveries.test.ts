@@ -1,4 +1,7 @@
-// Cases F018, F019, F042 to F046, F050: what webhooks are told, in what order, and what is done where they do not listen.
+// What webhooks are told, in what order, and what is done where they do not listen.
+// Field cases: one finish only; cancel is idempotent; redirects not followed;
+// headers of a delivery; deliveries in order; when a delivery is tried again;
+// one bad receiver harms nobody; inline webhooks keep to their task.
 
 import { Webhook } from 'standardwebhooks'
 import { expect, test } from 'vitest'

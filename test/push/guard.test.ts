@@ -1,4 +1,6 @@
-// Case F041 and the SSRF guard: which addresses a webhook may lead to, however they are spelled, also after its name has come to mean another.
+// The SSRF guard: which addresses a webhook may lead to, however they are spelled, also after its
+// name has come to mean another.
+// Field case: internal targets refused.
 import { createServer } from 'node:http'
 import { type AddressInfo, isIP } from 'node:net'
 import fc from 'fast-check'

@@ -1,4 +1,5 @@
-// Cases F082, F091: a node that is killed, frozen or stopped while it tells a webhook.
+// A node that is killed, frozen or stopped while it tells a webhook.
+// Field cases: maintenance goes on; orderly shutdown.
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient } from '../support/actors.ts'

@@ -1,4 +1,5 @@
-// Cases F083, F091: couriers of several nodes, of dead and of frozen ones; and what a drain leaves.
+// Couriers of several nodes, of dead and of frozen ones; and what a drain leaves.
+// Field cases: one delivery per event; orderly shutdown.
 import { randomUUID } from 'node:crypto'
 import { afterAll, expect, test } from 'vitest'
 import { openDatabase } from '../../src/store/postgres/database.ts'

@@ -1,4 +1,5 @@
-// Cases F048, F097, F098: what operators see of webhooks, and what nobody sees.
+// What operators see of webhooks, and what nobody sees.
+// Field cases: secrets are written and not read; log levels; what an operator can see.
 import { Writable } from 'node:stream'
 import pino from 'pino'
 import { expect, test } from 'vitest'

@@ -1,4 +1,5 @@
-// Case F070, below the services: what goes, what stays, and how much at once.
+// Below the services: what goes, what stays, and how much at once.
+// Field case: retention.
 import { afterEach, expect, test } from 'vitest'
 import { BATCH, clearRemains, forgetTodos, type Position } from '../../src/store/move/retention.ts'
 import { openDatabase } from '../../src/store/postgres/database.ts'

@@ -1,8 +1,8 @@
 /**
- * One claim primitive (system.md section 3): whatever is leased is leased by `lease_free` and
- * `lease_until`. What is leased is not listed here but found in the catalog, so that a table of a
- * later day is held to it from the day it is there; and what is asked of it is every statement the
- * program compiles, and those it makes up as it runs.
+ * One claim primitive (docs/design/lifecycle-layer.md, section 3): whatever is leased is leased by
+ * `lease_free` and `lease_until`. What is leased is not listed here but found in the catalog, so
+ * that a table of a later day is held to it from the day it is there; and what is asked of it is
+ * every statement the program compiles, and those it makes up as it runs.
  */
 import { expect, test, vi } from 'vitest'
 import { INTERRUPT_STATES, STATE_NAMES } from '../../src/domain/lifecycle.ts'
@@ -45,7 +45,7 @@ const EXPIRY = '.*expir.*|.*_until|.*deadline.*|(lease|lock|claim)\\w*_(at|end|e
 const NO_EXPIRY = [
   'claimed_at', // when it began
   // The deadline of a question, which its holder may move: past it the todo is taken from its owner
-  // by the sweep, and by nobody else (ADR-0046).
+  // by the sweep, and by nobody else (docs/design/interrupt-deadline.md).
   'interrupt_held_until',
   // When the secret before this one ends to sign.
   'previous_secret_until',

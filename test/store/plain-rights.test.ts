@@ -1,4 +1,5 @@
-// Case F069: a role that owns one schema with an awkward name, and nothing else.
+// A role that owns one schema with an awkward name, and nothing else.
+// Field case: plain database rights.
 import { randomUUID } from 'node:crypto'
 import { afterAll, expect, inject, test } from 'vitest'
 import { openDatabase } from '../../src/store/postgres/database.ts'

@@ -1,3 +1,4 @@
+// Field cases: many first starts; schema newer than the code.
 import { expect, test } from 'vitest'
 import { DISPOSITIONS, OUTCOMES, STATE_NAMES } from '../../src/domain/lifecycle.ts'
 import { migrate, pendingMigrations, SchemaTooNew } from '../../src/store/postgres/migrate.ts'

@@ -1,4 +1,5 @@
-// Case F062: the wakes alone, over each bus.
+// The wakes alone, over each bus.
+// Field case: listener cut off.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createSupervisor } from '../../src/background/supervisor.ts'
 import { REGIMES } from '../../src/background/worker-failures.ts'

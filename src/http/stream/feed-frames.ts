@@ -1,6 +1,6 @@
 /**
- * What the two feeds say of a fact (api.md, Server-sent events), and under which id. One event of
- * the feed makes at most two frames, each with a cursor of its own (protocol/json/feed.ts): who resumes
+ * What the two feeds say of a fact (docs/board-feed.md), and under which id. One event of the feed
+ * makes at most two frames, each with a cursor of its own (protocol/json/feed.ts): who resumes
  * after the first still gets the second, and neither twice.
  */
 import { createMemo } from '../../base/memo.ts'

@@ -1,6 +1,7 @@
 /**
- * The agent API (`POST /agent`), one row for each method (api.md). Only an endpoint that may work
- * has a say here; which queues and which todos are its own is the service's to decide.
+ * The agent API (`POST /agent`; docs/agents.md, "Without the kit"): one row for each method. Only
+ * an endpoint that may work has a say here; which queues and which todos are its own is the
+ * service's to decide.
  */
 import { endpointWith } from '../../domain/endpoint.ts'
 import { todoQuery, toFilter } from '../json/fields.ts'

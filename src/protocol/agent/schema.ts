@@ -1,5 +1,5 @@
 /**
- * What an agent may send to `POST /agent` (api.md, Agent API): the params of each method.
+ * The params of each method of `POST /agent` (docs/agents.md, "Without the kit").
  */
 import { z } from 'zod'
 import { INTERRUPT_STATES, type InterruptState } from '../../domain/lifecycle.ts'

@@ -1,6 +1,6 @@
 /**
- * What an agent is given (api.md, Agent API). The shapes are fixed: agents outside rely on them,
- * so members may be added and are never renamed.
+ * What the agent API answers (docs/agents.md, "Without the kit"). The shapes are fixed: agents
+ * outside rely on them, so members may be added and are never renamed.
  */
 import type { Attempt, Todo, TodoPage, TodoView } from '../../domain/todo.ts'
 import type { ClaimedTodo } from '../../service/contract.ts'

@@ -1,7 +1,7 @@
 /**
- * A fact of the feed in the words of api.md, over server-sent events and in process alike. One
- * event is at most two facts: the placer numbers events in steps of two, so the transition at
- * `position` and the ready at `position + 1` are both exact cursors.
+ * A fact of the feed as docs/board-feed.md describes it, over server-sent events and in process
+ * alike. One event is at most two facts: the placer numbers events in steps of two, so the
+ * transition at `position` and the ready at `position + 1` are both exact cursors.
  */
 import { isTransition, phaseOf, stampsProgress } from '../../domain/lifecycle.ts'
 import type { FeedEvent } from '../../domain/todo.ts'

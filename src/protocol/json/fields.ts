@@ -15,7 +15,7 @@ const MAX_SPAN_SECONDS = 315_360_000
 /** A whole number of seconds; longer than nothing unless said otherwise. */
 export const seconds = (min = 1, max = MAX_SPAN_SECONDS) => z.int().min(min).max(max)
 
-/** The wait of an interrupt: zero or less is unbounded, as in the settings (ADR-0046). */
+/** How long an interrupt may wait: zero or less is unbounded, as it is in the settings. */
 export const interruptTtl = seconds(-MAX_SPAN_SECONDS)
 
 /** A place in a todo's order of events, as a column can hold it. */

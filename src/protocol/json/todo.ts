@@ -1,6 +1,6 @@
 /**
  * A todo, its attempts and its events as JSON for our own surfaces: the agent API, the operator
- * API and the event feeds (api.md). A2A has its own words for these in v1/ and v03/. The same
+ * API and the event feeds. A2A has its own words for these in v1/ and v03/. The same
  * names as in the domain; times in RFC 3339 with milliseconds, so that a change of the domain
  * does not reach the wire unnoticed, each member is written down.
  */

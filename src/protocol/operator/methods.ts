@@ -1,7 +1,7 @@
 /**
- * The operator API (`POST /operator`), one row for each method (api.md), and who may call it: the
- * admin token everything; an endpoint that may watch reads todos, one that may answer answers
- * them. Which of them it sees, the service decides.
+ * The operator API (`POST /operator`; docs/operating.md, "The operator API"): one row for each
+ * method, and who may call it. The admin token may call everything; an endpoint that may watch
+ * reads todos, one that may answer answers them. Which of them it sees, the service decides.
  */
 
 import { watchScope } from '../../domain/endpoint.ts'

@@ -1,5 +1,5 @@
 /**
- * What an operator may send to `POST /operator` (api.md, Operator API): the params of each method.
+ * The params of each method of `POST /operator` (docs/operating.md, "The operator API").
  * A policy and a card may be given in part; the service merges them with what is there.
  */
 import { z } from 'zod'

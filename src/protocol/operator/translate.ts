@@ -1,6 +1,6 @@
 /**
- * What an operator is given (api.md, Operator API). An endpoint is shown without its token: only
- * the answer to a vending or a rotation holds one, once.
+ * What the operator API answers (docs/operating.md, "The operator API"). An endpoint is shown
+ * without its token: only the answer to a vending or a rotation holds one, once.
  */
 import type { z } from 'zod'
 import type { Endpoint } from '../../domain/endpoint.ts'

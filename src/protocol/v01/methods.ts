@@ -1,7 +1,8 @@
 /**
  * The methods of A2A 0.1, for clients that know no other, beside those of 0.3 over the same rows
- * (digest 7.3). Its own names are told by themselves. Names that it shares with 0.3 are answered in
- * 0.1's shapes where the id is one that its client made, which nothing but 0.1 allows.
+ * (docs/protocol.md, "The oldest clients"). Its own names are told by themselves. Names that it
+ * shares with 0.3 are answered in 0.1's shapes where the id is one that its client made, which
+ * nothing but 0.1 allows.
  */
 import { randomUUID } from 'node:crypto'
 import { Refusal, type RefusalKind } from '../../domain/errors.ts'

@@ -1,6 +1,7 @@
 /**
- * A2A 0.1 words (digest 7.3): its send as a request of 1.0, and objects of 0.3 as its own, under
- * the id that the client gave. Pure. 0.1 asks for no history unless it says how much.
+ * A2A 0.1 (docs/protocol.md, "The oldest clients"): its send as a request of 1.0, and objects of
+ * 0.3 as its own, under the id that the client gave. Pure. 0.1 asks for no history unless it says
+ * how much.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { invalid } from '../../domain/errors.ts'

@@ -1,6 +1,6 @@
 /**
- * The HTTP+JSON paths of A2A 0.3 (0.3 spec 3.5.6; digest 3.2): those of 1.0 under `/v1`, with a
- * card of their own. Subscribe is POST in the text and GET in the proto here, too.
+ * The HTTP+JSON paths of A2A 0.3 (0.3 spec 3.5.6): those of 1.0 under `/v1`, with a card of their
+ * own. Here, too, Subscribe is POST in the text and GET in the proto.
  */
 import type { PathRow } from '../path.ts'
 import type { V03RestMethods } from './rest-methods.ts'

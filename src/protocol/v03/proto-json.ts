@@ -1,8 +1,9 @@
 /**
- * The objects of A2A 0.3 in the JSON of its proto, which its clients speak over HTTP+JSON (digest
- * 3.3): `content` in a message, no `kind`, enums by name, parts told apart by their member. Pure,
- * from the objects of its JSON Schema. The proto has no place for a part's metadata, a file's name
- * and referenced tasks, and strict readers refuse what it does not know: these are left out.
+ * The objects of A2A 0.3 in the JSON of its proto, which its clients speak over HTTP+JSON
+ * (docs/protocol.md, "In 0.3"): `content` in a message, no `kind`, enums by name, parts told apart
+ * by their member. Pure, from the objects of its JSON Schema. The proto has no place for a part's
+ * metadata, a file's name and referenced tasks, and strict readers refuse what it does not know:
+ * these are left out.
  */
 
 import { defined } from '../../base/defined.ts'

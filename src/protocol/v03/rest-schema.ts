@@ -101,9 +101,9 @@ const partsOf = (name: unknown): { task?: string | undefined; config?: string | 
 }
 
 /**
- * A config in any of the forms that are about (digest 3.3): `{name, pushNotificationConfig}`,
- * `{config}` around that or around the bare config, `{parent, configId, config}`. What names another
- * task than the path does is refused.
+ * A config in any of the forms that clients send, since the text, the proto and the SDKs of 0.3
+ * differ: `{name, pushNotificationConfig}`, `{config}` around that or around the bare config,
+ * `{parent, configId, config}`. What names another task than the path does is refused.
  */
 const coreSet = (params: unknown, context: z.RefinementCtx): unknown => {
   if (!isObject(params)) return params

@@ -1,6 +1,7 @@
 /**
  * A stream of 1.0 as one of 0.3: bare events with `kind`, and an end where the agent asks or the
- * task ends. The last event is a status update, and it alone is `final` (digest 5.7).
+ * task ends. The last event is a status update, and it alone is `final`: the schema of 0.3 says
+ * that `final` marks the last event of a stream, and not in which states.
  */
 import type { JsonObject } from '../../domain/todo.ts'
 import type { StreamItem } from '../method.ts'

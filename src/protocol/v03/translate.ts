@@ -1,7 +1,8 @@
 /**
- * A2A 0.3 words for those of 1.0, both directions (digest 7.1, 7.2). Pure: params in, requests of
- * 1.0 out; objects of 1.0 in, objects of 0.3 out. Ids, texts and times are left as they are. What
- * 0.3 has no place for goes into the metadata of its part, and comes back from there.
+ * A2A 1.0 in the words of 0.3, in both directions (docs/protocol.md, "Version 0.3"). Pure: params
+ * in, requests of 1.0 out; objects of 1.0 in, objects of 0.3 out. Ids, texts and times are left as
+ * they are. What 0.3 has no place for goes into the metadata of its part, and comes back from
+ * there.
  */
 
 import { defined } from '../../base/defined.ts'
@@ -91,7 +92,10 @@ export const toPushConfig = (config: PushNotificationConfig): PushConfig => {
   })
 }
 
-/** A send waits unless it is told not to: 0.3 has no default of its own (digest 5.1). */
+/**
+ * A send waits unless it is told not to. The schema of 0.3 gives `blocking` no default; 1.0 waits,
+ * and so do the servers of the 0.3 SDKs.
+ */
 export const toSendRequest = (params: MessageSendParams): SendMessageRequest => {
   const { message, configuration, metadata } = params
   const { kind: _, role: __, parts, ...rest } = message

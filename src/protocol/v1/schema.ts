@@ -150,7 +150,10 @@ const part = message({ ...partMembers, raw: bytes.exactOptional() }, ['data']).s
   oneContent,
 )
 
-/** A client's message: an agent's role is refused, never taken on trust (digest 4.4). */
+/**
+ * A client's message. The specification does not validate its role (spec 4.1.4), so we do: a client
+ * that speaks as the agent would put words into the agent's mouth.
+ */
 const userMessage = message({
   messageId: id,
   contextId: optionalId,

@@ -1,6 +1,7 @@
 /**
- * A2A 1.0 words for todos, both directions (system.md section 2, spec 4 and 3.2.4). Pure. Emits
- * the fields of the proto and no others, in camelCase, required ones always, defaults never.
+ * Todos in the words of A2A 1.0, in both directions (spec 4 and 3.2.4; for the states, "States" in
+ * docs/protocol.md). Pure. It emits the fields of the proto and no others, in camelCase: required
+ * ones always, defaults never.
  */
 
 import { defined } from '../../base/defined.ts'

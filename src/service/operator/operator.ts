@@ -60,7 +60,7 @@ export interface OperatorParts {
 const SETTINGS: Readonly<Record<string, { help: string; accepts: (value: string) => boolean }>> = {
   interrupt_lease_ttl_seconds: {
     help: 'seconds an interrupt may wait; 0 or less: for ever',
-    // Anything goes: a value that does not parse keeps the default (ADR-0046).
+    // Anything goes: the sweep logs a value that does not parse and keeps the default.
     accepts: () => true,
   },
   interrupt_max_wait_seconds: {

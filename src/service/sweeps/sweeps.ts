@@ -3,7 +3,7 @@
  * leases, interrupts past their deadline, retries that have come due. Every node runs every sweep;
  * rows are shared out by `skip locked`. What was taken back is counted, and logged in one line.
  *
- * Source: ADR-0046, Mechanics.
+ * Why waits are reclaimed here and not by a loop of their own: docs/design/interrupt-deadline.md.
  */
 import type { Log } from '../../base/log.ts'
 import type { Metrics } from '../../base/metrics.ts'

@@ -1,6 +1,6 @@
 /**
- * Budgets that only shrink (system.md section 8): what a child may do is among what its parent may,
- * never a fixed catalogue; how deep and how many, it is bounded.
+ * Budgets that only shrink (docs/design/lifecycle-layer.md, section 8): a child may do what is
+ * among its parent's effects, and no fixed catalog says otherwise. Depth and number are bounded.
  */
 import { Refusal } from '../../domain/errors.ts'
 

@@ -1,8 +1,8 @@
 /**
- * Conversations in line (system.md section 7). Whoever leaves the front hands it over in the same
- * statement; this is for what that statement cannot do: an answer that waits is resumed by its own,
- * and a newcomer that came while the front was being left looks again, since neither of the two
- * could see the other. What is missed even so, the sweep finds.
+ * Conversations in line (docs/design/lifecycle-layer.md, section 6). Whoever leaves the front hands
+ * it over in the same statement; this is for what that statement cannot do: an answer that waits is
+ * resumed by its own, and a newcomer that came while the front was being left looks again, since
+ * neither of the two could see the other. What is missed even so, the sweep finds.
  */
 import { createHash } from 'node:crypto'
 import type { Log } from '../../base/log.ts'

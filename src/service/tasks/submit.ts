@@ -1,8 +1,8 @@
 /**
  * How a message without a task becomes a todo: by its queue's policy, and by what its conversation
  * is doing. In a serial queue it stands in line behind the todo at work; its sender may wish for
- * something else (system.md section 7), and a queue may let an author speak to its live todo
- * without naming it.
+ * something else (docs/design/lifecycle-layer.md, section 6), and a queue may let an author speak
+ * to its live todo without naming it.
  */
 
 import type { Metrics } from '../../base/metrics.ts'

@@ -126,7 +126,7 @@ const CONDITIONS: Readonly<Record<Condition, string>> = {
       where w.line = t.line and not w.front and w.answered_at < t.answered_at)`,
   unfinished: 't.finished_at is null',
   leaseLapsed: `${FREE} and t.lease_probe_at <= ${BY_NOW}`, // todos_lease
-  // Past its own deadline and, if a live holder asked for longer, past that too (ADR-0046).
+  // Past its own deadline and, if a live holder asked for longer, past that too.
   // The first line bounds the probe by the shortest wait anyone has; the second is the row's own:
   // its endpoint's, else its queue's (zero or less: unbounded), else the instance's.
   interruptExpired: `t.interrupted_at <= now() - make_interval(secs => (select least(

@@ -23,7 +23,7 @@ const thrown = (kind: ProblemKind): Error =>
 const a2a = (error: unknown) => a2aError(problemOf(error, 'r-1'))
 const api = (error: unknown) => apiError(problemOf(error, 'r-1'))
 
-/** Code, HTTP status on JSON-RPC, reason: as the wire digest and api.md have them. */
+/** Code, HTTP status on JSON-RPC, reason (spec 5.4; docs/protocol.md, "Errors"). */
 const A2A: Record<ProblemKind, [number, number, string]> = {
   invalid: [-32602, 200, 'INVALID_PARAMS'],
   not_found: [-32001, 200, 'TASK_NOT_FOUND'],
