@@ -5,32 +5,11 @@
  *
  * A statement rings after it has committed: at once outside a transaction, else after COMMIT.
  */
-import { createHash } from 'node:crypto'
 import pg from 'pg'
 import { Refusal } from '../../domain/errors.ts'
+import type { Statement, Values } from './statement.ts'
 
-/** Compiled once; `order` says which named parameter stands at $1, $2, … */
-export interface Statement<Row> {
-  readonly name: string
-  readonly text: string
-  readonly order: readonly string[]
-  /** Only carries the row type. */
-  readonly row?: Row
-}
-
-type Value = unknown
-export type Values = Readonly<Record<string, Value>>
-
-/** `:name` becomes `$n`; `::type` is left alone. */
-export const statement = <Row>(label: string, text: string): Statement<Row> => {
-  const order: string[] = []
-  const compiled = text.replace(/(?<!:):([a-z_]+)/g, (_, name: string) => {
-    const known = order.indexOf(name)
-    return `$${known >= 0 ? known + 1 : order.push(name)}`
-  })
-  const digest = createHash('sha1').update(compiled).digest('hex').slice(0, 8)
-  return { name: `${label}_${digest}`, text: compiled, order }
-}
+export { type Statement, statement, type Values } from './statement.ts'
 
 /** What is rung after a commit: a topic and, for queues, how many todos became claimable. */
 export interface Wake {
@@ -44,7 +23,7 @@ export interface Wake {
 export interface Session {
   run<Row>(statement: Statement<Row>, values: Values): Promise<Row[]>
   /** A one-off query, for lists whose shape depends on their filters. */
-  query<Row>(text: string, values: readonly Value[]): Promise<Row[]>
+  query<Row>(text: string, values: readonly unknown[]): Promise<Row[]>
   wake(rings: readonly Wake[]): void
 }
 
