@@ -186,7 +186,7 @@ const spelledBy = (pattern: RegExp): string[] =>
   sources.filter(({ text }) => pattern.test(text)).map(({ name }) => name)
 
 test('rows are locked for work, and leases compared, in the claim primitive only', () => {
-  expect(spelledBy(/for update/i)).toEqual(['store/move/conditions.ts'])
+  expect(spelledBy(/for update/i)).toEqual(['store/move/pick.ts'])
   expect(spelledBy(/lease_free\(/)).toEqual(['store/move/conditions.ts'])
   expect(spelledBy(/lease_until\(/)).toEqual(['store/move/columns.ts', 'store/move/conditions.ts'])
   expect(spelledBy(/lease_expires_at\s*[<>]/)).toEqual([])

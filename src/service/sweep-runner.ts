@@ -7,13 +7,8 @@
 import type { Log } from '../base/log.ts'
 import { Refusal } from '../domain/errors.ts'
 import type { Change } from '../store/move/change.ts'
-import {
-  type Moved,
-  readDue,
-  type SweepVerb,
-  transitionDue,
-  tryTransition,
-} from '../store/move/move.ts'
+import { type Moved, readDue, transitionDue, tryTransition } from '../store/move/move.ts'
+import type { SweepVerb } from '../store/move/verbs.ts'
 import type { Database } from '../store/postgres/database.ts'
 
 const BATCH = 200

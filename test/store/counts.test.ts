@@ -4,8 +4,8 @@
  * meets on the moment: RANDOM_SEED repeats the former.
  */
 import { afterAll, expect, test } from 'vitest'
+import { forgetTodos } from '../../src/store/admin/retention.ts'
 import { tryTransition } from '../../src/store/move/move.ts'
-import { forgetTodos } from '../../src/store/move/retention.ts'
 import { openDatabase } from '../../src/store/postgres/database.ts'
 import { countTodos } from '../../src/store/todos/counts.ts'
 import { sequenceEvents } from '../../src/store/todos/events.ts'

@@ -4,7 +4,7 @@
  * hundred agents. A poll of the whole process backs the wakes up: one query, however many wait.
  */
 
-import { CLAIMABLE_COUNTS } from '../../store/move/conditions.ts'
+import { CLAIMABLE_COUNTS } from '../../store/move/pick.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { statement } from '../../store/postgres/database.ts'
 import type { Wakes } from '../../store/wake/wake.ts'

@@ -6,7 +6,12 @@
 import type { Log } from '../../base/log.ts'
 import type { Metrics } from '../../base/metrics.ts'
 import { sleep } from '../../base/time.ts'
-import { clearRemains, forgetTodos, hasRemains, type Position } from '../../store/move/retention.ts'
+import {
+  clearRemains,
+  forgetTodos,
+  hasRemains,
+  type Position,
+} from '../../store/admin/retention.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { Registry } from '../registry.ts'
 

@@ -3,8 +3,8 @@
 import { isUuid } from '../../base/uuid.ts'
 import type { Child } from '../../domain/todo.ts'
 import { type Session, type Statement, statement } from '../postgres/database.ts'
-import { STALLED_JOINS } from './conditions.ts'
 import type { Due } from './move.ts'
+import { STALLED_JOINS } from './pick.ts'
 
 /** A parent may go on forking for ever: its claim carries this many children at most. */
 const CHILDREN_CARRIED = 1000

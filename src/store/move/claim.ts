@@ -6,7 +6,7 @@ import { type AttemptJson, toAttempt } from '../todos/attempts.ts'
 import { type DocumentsRow, documentsOf, toDocuments } from '../todos/view.ts'
 import type { Change } from './change.ts'
 import { childrenOf } from './children.ts'
-import { claimStatements, transitionClaim } from './move.ts'
+import { claimStatement, transitionClaim } from './move.ts'
 
 export interface ClaimedRow {
   view: TodoView
@@ -27,7 +27,7 @@ interface Extra extends DocumentsRow {
 }
 
 /** On a first claim there is nothing but the message: the rest is not even looked for. */
-const claims = claimStatements<Extra>(`, m.acknowledged_seq,
+const claim = claimStatement<Extra>(`, m.acknowledged_seq,
   case when m.attempts_total > 1 then ${childrenOf('m')} end as children,
   case when m.unread > 0 then (select json_agg(o.seq order by o.seq) from messages o
     where o.todo_id = m.id and o.owed and o.seq > m.acknowledged_seq) end as owed,
@@ -55,7 +55,7 @@ export const readClaimed = async (
   limit: number,
   change: Change,
 ): Promise<Claimed> => {
-  const { moved, more } = await transitionClaim(session, claims, queues, limit, change)
+  const { moved, more } = await transitionClaim(session, claim, queues, limit, change)
   const claimed = moved.map(({ todo, from, extra }) => {
     const view: TodoView = { todo, ...toDocuments(extra, true) }
     const owed = new Set(extra.owed ?? [])

@@ -191,11 +191,11 @@ export const openDatabase = (options: DatabaseOptions): Database => {
 
   const runOn = async <Row>(
     client: Pick<pg.Pool, 'query'> | Pick<pg.PoolClient, 'query'>,
-    { name, text, order }: Statement<Row>,
+    { name, text, order, prepared }: Statement<Row>,
     values: Values,
   ): Promise<Row[]> => {
     const result = await client.query<Row & pg.QueryResultRow>({
-      ...(!pooled && { name }),
+      ...(prepared && !pooled && { name }),
       text,
       values: order.map((key) => values[key] ?? null),
     })

@@ -2,8 +2,31 @@
  * SQL as a value: text and named parameters, each in its place. Fragments are composed from fragments,
  * and which parameter stands where is known from the structure, never read back from finished text.
  *
- *     sql`select * from todos t where t.id = ${p.id}::uuid and ${notEnded}`
+ *     sql`select * from todos t where t.id = ${$.id}::uuid and ${notEnded}`
  */
+
+/** The name of every parameter, so that a misspelled one does not compile. */
+const NAMES = [
+  'after after_at after_id afters again append artifact artifact_id asked at_most card cause',
+  'children claimant client client_id clients close_by concurrency config config_id context_id',
+  'contexts counts depth detail details direct due_seconds effects endpoint except expires_in',
+  'fence full hash heartbeat hold_seconds hosts id ids interrupt_ttl join_until',
+  'keeps_concurrency key key_digest key_endpoint key_queue key_seconds key_source last_chunk',
+  'lease lease_seconds limit line lines max_attempts max_wait_seconds message message_id',
+  'message_ids messages metadata name named overlap owner parent_id parents park per_host',
+  'policy priorities priority push_credentials push_dialect push_endpoint push_host push_id',
+  'push_scheme push_secret push_token push_url question queue queues reason rejected result',
+  'retry_by retry_of retry_seconds schedule_to_close schedule_to_start schema scope_client',
+  'scope_kind scope_queue scope_queues seconds secret send_per_minute seq seqs start_to_close',
+  'state status summary through to todo todo_id token tries ttl_seconds value verbs',
+  'with_artifacts',
+] as const
+
+type Words<Line extends string> = Line extends `${infer First} ${infer Rest}`
+  ? First | Words<Rest>
+  : Line
+
+export type ParamName = Words<(typeof NAMES)[number]>
 
 /** A named parameter. The same name is the same value wherever it stands in a statement. */
 export class Param {
@@ -32,6 +55,10 @@ export class Sql {
   get isEmpty(): boolean {
     return this.parts.length === 0
   }
+
+  toString(): string {
+    return this.parts.map((part) => (part instanceof Param ? `:${part.name}` : part)).join('')
+  }
 }
 
 const flatten = (part: SqlPart): readonly (string | Param)[] => {
@@ -46,8 +73,7 @@ export const joinSql = (parts: readonly SqlPart[], separator = ''): Sql =>
 export const sql = (strings: TemplateStringsArray, ...values: readonly SqlPart[]): Sql =>
   joinSql(strings.flatMap((text, n) => (n < values.length ? [text, values[n]!] : [text])))
 
-/** `p.name` is the parameter `name`. */
-export const p: Readonly<Record<string, Param>> = new Proxy(
-  {},
-  { get: (_, name) => new Param(String(name)) },
-)
+/** `$.name` is the parameter `name`. */
+export const $ = Object.fromEntries(
+  NAMES.flatMap((line) => line.split(' ')).map((name) => [name, new Param(name)]),
+) as Readonly<Record<ParamName, Param>>

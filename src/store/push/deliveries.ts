@@ -4,7 +4,7 @@
  */
 import type { Dialect, Verdict } from '../../domain/push.ts'
 import { granting } from '../move/columns.ts'
-import { DUE_WEBHOOKS } from '../move/conditions.ts'
+import { DUE_WEBHOOKS } from '../move/pick.ts'
 import { type Session, type Statement, statement } from '../postgres/database.ts'
 
 /** The line of one webhook, as leased. */

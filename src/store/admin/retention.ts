@@ -4,8 +4,9 @@
  * for good; only what a large one has beyond the bound stays for later statements, where nobody
  * finds it without its todo.
  */
+
+import { FORGETTABLE, REMAINS } from '../move/pick.ts'
 import { type Session, type Statement, statement } from '../postgres/database.ts'
-import { FORGETTABLE, REMAINS } from './conditions.ts'
 
 /** Todos looked at by one statement, and events of them that it deletes, about. */
 export const BATCH = { todos: 500, events: 5000 } as const
