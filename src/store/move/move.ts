@@ -253,7 +253,10 @@ export const transitionDue = (
   transition(session, verb, dueStatements[verb], { ...parameters(change), limit, except })
 
 const dueIdStatements = Object.fromEntries(
-  SWEEP_VERBS.map((verb) => [verb, plannedEachTime<{ id: string }>(`due_${verb}`, dueIds(verb))]),
+  SWEEP_VERBS.map((verb) => [
+    verb,
+    plannedEachTime<{ id: string }>(`todo_${verb}_due_ids`, dueIds(verb)),
+  ]),
 ) as Record<SweepVerb, Statement<{ id: string }>>
 
 /** The ids of todos that {@link transitionDue} would move. */
