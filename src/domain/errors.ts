@@ -6,6 +6,9 @@
 
 import type { StoredMessage } from './todo.ts'
 
+/** The reader fell too far behind and must resume from its last id. */
+export class TooSlow extends Error {}
+
 export const REFUSALS = {
   invalid: 'The request is not valid',
   not_found: 'There is no such thing here, or it is not yours',

@@ -4,6 +4,12 @@
  */
 import type { Disposition, EventVerb, Outcome, ReadyReason, State } from './lifecycle.ts'
 
+/** The member of a send's metadata that names it, where no header can: no part of what it says. */
+export const IDEMPOTENCY_MEMBER = 'urn:switchboard:idempotency-key'
+
+/** The one that says how long its call waits: about the answer, as the configuration is. */
+export const WAIT_MEMBER = 'urn:switchboard:wait'
+
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 export type JsonObject = { [key: string]: Json }
 

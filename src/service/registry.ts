@@ -13,6 +13,12 @@ import { readSettings } from '../store/admin/settings.ts'
 import type { Database } from '../store/postgres/database.ts'
 import type { Wakes } from '../store/wake/wake.ts'
 
+/** Who a bearer token belongs to; null when it belongs to nobody, is revoked or has expired. */
+export type Authenticate = (token: string) => Promise<Caller | null>
+
+/** The queue's public face; null when there is no such queue. `null` asks for the default one. */
+export type ReadQueue = (name: string | null) => Promise<Queue | null>
+
 const TTL_MS = 2000
 /** Tokens remembered at most; the oldest goes first. */
 const TOKENS_AT_MOST = 10_000

@@ -8,7 +8,24 @@ import { isTransition, phaseOf } from '../../domain/lifecycle.ts'
 import type { FeedEvent } from '../../domain/todo.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { readClock, readFeedBounds, readRecentFeed } from '../../store/todos/events.ts'
-import type { Activity, ActivityMinute, Watch } from '../contract.ts'
+import type { Watch } from '../watch/watch.ts'
+
+/** One minute of what went on. */
+interface ActivityMinute {
+  at: Date
+  /** Todos that ended, and how many of them as dead letters. */
+  finished: number
+  dead: number
+  /** How long those claimed in it had been claimable, in seconds; null where none was. */
+  waited: { mean: number; max: number } | null
+  /** At its end: since when the oldest claimable todo was so, in seconds. */
+  oldest: number
+}
+
+export interface Activity {
+  /** The last hour, oldest first; the minute that runs is the last one. Null: all queues. */
+  read(queues: readonly string[] | null): Promise<{ minutes: ActivityMinute[] }>
+}
 
 const MINUTE_MS = 60_000
 const MINUTES = 60

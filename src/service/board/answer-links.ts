@@ -5,9 +5,11 @@
  * taken is read from the conversation and nowhere else.
  */
 
+import type { Caller } from '../../domain/endpoint.ts'
 import { EVERYTHING, watchScope } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
-import type { TodoView } from '../../domain/todo.ts'
+import type { State } from '../../domain/lifecycle.ts'
+import type { JsonObject, Message, Part, TodoView } from '../../domain/todo.ts'
 import {
   type AnswerLinkRow,
   addAnswerLink,
@@ -16,11 +18,42 @@ import {
 import type { Database } from '../../store/postgres/database.ts'
 import { type AnswerRow, readAnswer } from '../../store/todos/questions.ts'
 import { readAnswerSchema, readView } from '../../store/todos/view.ts'
-import type { AnswerLinks, LinkedQuestion } from '../contract.ts'
 import type { Registry } from '../registry.ts'
 import { asks } from '../tasks/questions.ts'
 import type { Reply } from '../tasks/reply.ts'
 import { hashOf, isSecret, newSecret } from './secret.ts'
+
+/** A question as somebody with a link to it sees it. */
+export interface LinkedQuestion {
+  /** `changed`: the todo does not ask this any more, and nobody answered. */
+  status: 'open' | 'answered' | 'expired' | 'changed'
+  /** The name of the agent that asks, and what it was sent to do. */
+  agent: string
+  task: Message | null
+  asked: Message
+  state: State
+  schema: JsonObject | null
+  /** Until when it may be answered by this link. */
+  until: Date
+  /** Who answered, as far as it is known, and when. */
+  answered: { by: string | null; at: Date; here: boolean } | null
+}
+
+export interface AnswerLinks {
+  /** Refuses: not_found, wrong_state (it asks nothing). */
+  create(
+    id: string,
+    seconds: number | undefined,
+    caller: Caller,
+  ): Promise<{ url: string; question: number; expiresAt: Date }>
+  /** Null where the secret is none of ours, or the todo is gone. */
+  open(secret: string): Promise<LinkedQuestion | null>
+  /** The question as it is afterwards, whoever answered it. Refuses: invalid (the schema). */
+  answer(
+    secret: string,
+    answer: { parts: Part[]; by: string | null },
+  ): Promise<{ question: LinkedQuestion; taken: boolean } | null>
+}
 
 const DEFAULT_SECONDS = 86_400
 

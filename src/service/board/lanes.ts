@@ -4,7 +4,9 @@
  * which is in two of them and, dead, in one of its own.
  */
 
+import type { Caller } from '../../domain/endpoint.ts'
 import { watchScope } from '../../domain/endpoint.ts'
+import type { Phase } from '../../domain/lifecycle.ts'
 import {
   ENDED_STATES,
   HELD_STATES,
@@ -14,14 +16,56 @@ import {
   STATES,
   type State,
 } from '../../domain/lifecycle.ts'
-import type { TodoFilter, TodoView } from '../../domain/todo.ts'
+import type { EventDetail, TodoFilter, TodoView } from '../../domain/todo.ts'
 import { readEndpointsById } from '../../store/admin/endpoints.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { listTodos } from '../../store/todos/list.ts'
 import { readNotes } from '../../store/todos/questions.ts'
-import type { BoardCard, BoardLane, BoardService } from '../contract.ts'
 import type { Registry } from '../registry.ts'
+import type { Question } from '../tasks/questions.ts'
 import { questionsOf } from '../tasks/questions.ts'
+
+/** A todo as a card needs it. */
+export interface BoardCard {
+  view: TodoView
+  /** While it asks. */
+  question: Question | null
+  /** The name of the endpoint that sent it; null where an operator did. */
+  client: string | null
+  /** While it is held: what was said of its progress last. */
+  progress: Pick<EventDetail, 'note' | 'percent'> | null
+}
+
+/** A lane is a phase of life; `dead` are the dead letters among those that have ended. */
+export type BoardLane = Phase | 'dead'
+
+export interface BoardPage {
+  cards: BoardCard[]
+  /** How many there are, counted up to {@link BoardService.countedTo}. */
+  total: number
+  nextPageToken: string
+}
+
+/** Null narrows nothing. */
+export interface BoardFilter {
+  queues: readonly string[] | null
+  states: readonly State[] | null
+  contextId: string | null
+}
+
+export interface BoardService {
+  countedTo: number
+  lane(
+    lane: BoardLane,
+    filter: BoardFilter,
+    page: { size: number; token?: string },
+    caller: Caller,
+  ): Promise<BoardPage>
+  /** Those of these todos that the caller may watch. */
+  cards(ids: readonly string[], caller: Caller): Promise<BoardCard[]>
+  /** Names of the queues the caller may watch. */
+  queues(caller: Caller): Promise<string[]>
+}
 
 const LANES: Record<
   BoardLane,

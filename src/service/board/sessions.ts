@@ -4,7 +4,9 @@
  * Both are rows: any node knows them, and a restart ends none. A session is looked at with each
  * request, and ends with the token it was opened with.
  */
+
 import { timingSafeEqual } from 'node:crypto'
+import type { Endpoint } from '../../domain/endpoint.ts'
 import { type Caller, watchScope } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
 import {
@@ -19,8 +21,36 @@ import {
 } from '../../store/admin/board-sessions.ts'
 import { readEndpointByHash } from '../../store/admin/endpoints.ts'
 import type { Database } from '../../store/postgres/database.ts'
-import type { Authenticate, BoardSessions } from '../contract.ts'
+import type { Authenticate } from '../registry.ts'
 import { hashOf, isSecret, newSecret } from './secret.ts'
+
+/** A session of the board, without its secret. */
+export interface BoardSession {
+  id: string
+  /** Whose token opened it; null for the admin's, or a one-time code. */
+  endpoint: Endpoint | null
+  /** False once that token is worth nothing. */
+  live: boolean
+  createdAt: Date
+  expiresAt: Date
+}
+
+export interface BoardSessions {
+  sessionSeconds: number
+  /** A code that logs an operator in once within so many seconds. */
+  issueCode(seconds: number): Promise<string>
+  /**
+   * The secret of a new session; null when token or code are worth nothing. Refuses: forbidden,
+   * when the token is good but may not watch.
+   */
+  login(proof: { token: string } | { code: string }): Promise<string | null>
+  /** Who the session belongs to, asked anew each time: a revoked token ends its sessions. */
+  authenticate(secret: string): Promise<Caller | null>
+  end(secret: string): Promise<void>
+  list(): Promise<BoardSession[]>
+  /** One session, or (null) all; how many there were. Refuses: not_found. */
+  revoke(id: string | null): Promise<number>
+}
 
 /** A working day. */
 const SESSION_SECONDS = 12 * 3600

@@ -8,8 +8,21 @@
 import type { Metrics } from '../../base/metrics.ts'
 import { type Caller, type Endpoint, EVERYTHING, endpointWith, may } from '../../domain/endpoint.ts'
 import { invalid, Refusal } from '../../domain/errors.ts'
+import type { InterruptState, State } from '../../domain/lifecycle.ts'
 import { retryDelaySeconds } from '../../domain/policy.ts'
-import type { Artifact, JsonObject, Message, StoredMessage, Todo } from '../../domain/todo.ts'
+import type {
+  Artifact,
+  Attempt,
+  Failure,
+  JoinUntil,
+  JsonObject,
+  Message,
+  StoredMessage,
+  Todo,
+  TodoFilter,
+  TodoPage,
+  TodoView,
+} from '../../domain/todo.ts'
 import type { Change } from '../../store/move/change.ts'
 import type { Moved } from '../../store/move/move.ts'
 import type { Database, Session } from '../../store/postgres/database.ts'
@@ -18,17 +31,75 @@ import { readAttempts } from '../../store/todos/attempts.ts'
 import { listTodos } from '../../store/todos/list.ts'
 import { readHeld, readView } from '../../store/todos/view.ts'
 import type { Wakes } from '../../store/wake/wake.ts'
-import type { AgentService, Held } from '../contract.ts'
 import type { Registry } from '../registry.ts'
 import { checkSchema } from '../tasks/answer-schema.ts'
 import { narrower } from '../tasks/budget.ts'
-import type { ChildTasks } from '../tasks/children.ts'
+import type { ChildTasks, NewChild } from '../tasks/children.ts'
 import { deadlineOf, longestWaitSeconds } from '../tasks/question-deadline.ts'
 import { excerpt, truncate } from '../tasks/text.ts'
+import type { Claim, ClaimedTodo } from './claim.ts'
 import { createClaim } from './claim.ts'
 import type { ClaimCooldown } from './cooldown.ts'
+import type { Held } from './holder.ts'
 import { createHolder, scopeOf } from './holder.ts'
 import type { Waiters } from './waiters.ts'
+
+export interface AgentService {
+  claim(claim: Claim, caller: Caller, signal: AbortSignal): Promise<ClaimedTodo[]>
+  heartbeat(
+    held: Held & { leaseSeconds?: number; holdSeconds?: number },
+    caller: Caller,
+  ): Promise<Todo>
+  progress(held: Held & { note?: string; percent?: number }, caller: Caller): Promise<Todo>
+  say(held: Held & { message: Message }, caller: Caller): Promise<Todo>
+  artifact(
+    held: Held & { artifact: Artifact; append: boolean; lastChunk: boolean },
+    caller: Caller,
+  ): Promise<Todo>
+  interrupt(
+    held: Held & { state: InterruptState; message: Message; hold: boolean; schema?: JsonObject },
+    caller: Caller,
+  ): Promise<{ todo: Todo; deadline: Date | null }>
+  /** Waits up to waitMs for a message after `after`, or for the todo to leave the holder. */
+  messages(
+    held: Held & { after: number; waitMs: number },
+    caller: Caller,
+    signal: AbortSignal,
+  ): Promise<{ state: State; messages: StoredMessage[] }>
+  acknowledge(held: Held & { through: number }, caller: Caller): Promise<Todo>
+  complete(
+    held: Held & {
+      message?: Message
+      artifacts?: Artifact[]
+      result?: JsonObject
+      summary?: string
+      acknowledge?: number
+      direct?: boolean
+    },
+    caller: Caller,
+  ): Promise<Todo>
+  fail(
+    held: Held & {
+      error: Failure
+      message?: Message
+      retryable: boolean
+      retryInSeconds?: number
+      summary?: string
+    },
+    caller: Caller,
+  ): Promise<Todo>
+  release(held: Held & { summary?: string; inSeconds?: number }, caller: Caller): Promise<Todo>
+  reject(held: Held & { message?: Message }, caller: Caller): Promise<Todo>
+  /** Children within the budget of the todo that is held. */
+  fork(
+    held: Held & { children: NewChild[] },
+    caller: Caller,
+  ): Promise<{ id: string; queue: string }[]>
+  /** Parks the parent until the condition holds. */
+  join(held: Held & { children: string[]; until: JoinUntil }, caller: Caller): Promise<Todo>
+  get(id: string, caller: Caller): Promise<{ view: TodoView; attempts: Attempt[] }>
+  list(filter: TodoFilter, caller: Caller): Promise<TodoPage>
+}
 
 export interface AgentParts {
   database: Database

@@ -2,20 +2,40 @@
  * Claim or wait, for one agent: within the limits of queues and endpoint, in turn over its queues,
  * and handed back where the claimant has hung up meanwhile.
  */
+
 import type { Metrics } from '../../base/metrics.ts'
 import { type Caller, type Endpoint, endpointWith } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
+import type { Attempt, Child, StoredMessage, TodoView } from '../../domain/todo.ts'
 import type { Change } from '../../store/move/change.ts'
 import { type Claimed, type ClaimedRow, readClaimed } from '../../store/move/claim.ts'
 import { freeInQueue, freeOfEndpoint } from '../../store/move/concurrency.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { createBatcher } from '../batcher.ts'
-import type { AgentService, Claim, ClaimedTodo } from '../contract.ts'
 import type { Registry } from '../registry.ts'
 import { truncate } from '../tasks/text.ts'
+import type { AgentService } from './agent.ts'
 import type { ClaimCooldown } from './cooldown.ts'
 import type { Holder } from './holder.ts'
 import type { Waiters } from './waiters.ts'
+
+export interface Claim {
+  /** Narrowed to the endpoint's queues; absent: all of them. */
+  queues?: readonly string[]
+  limit: number
+  waitMs: number
+  leaseSeconds?: number
+  claimant?: string
+}
+
+export interface ClaimedTodo {
+  view: TodoView
+  unread: StoredMessage[]
+  /** Newest first, at most 5, the open one not among them. */
+  priorAttempts: Attempt[]
+  /** What it forked, in order. */
+  children: Child[]
+}
 
 export interface ClaimingParts {
   database: Database

@@ -17,7 +17,12 @@ import {
 } from '../../store/move/move.ts'
 import type { Database, Session } from '../../store/postgres/database.ts'
 import { createBatcher } from '../batcher.ts'
-import type { Held } from '../contract.ts'
+
+/** Names the todo and the claim it is held under. `fence` is a number as a decimal string. */
+export interface Held {
+  id: string
+  fence: string
+}
 
 export interface HolderParts {
   database: Database

@@ -2,10 +2,13 @@
  * What an operator may ask: queues, endpoints, settings, and any todo. Endpoints with the verbs
  * `watch` and `answer` may look and answer in their own queues.
  */
+
 import type { Metrics } from '../../base/metrics.ts'
+import type { Caller, Endpoint, EndpointVerb } from '../../domain/endpoint.ts'
 import { EVERYTHING, watchScope } from '../../domain/endpoint.ts'
 import { invalid, Refusal } from '../../domain/errors.ts'
 import { phaseOf } from '../../domain/lifecycle.ts'
+import type { QueuePolicy } from '../../domain/policy.ts'
 import {
   DEFAULT_POLICY,
   IDEMPOTENCY_WINDOW,
@@ -13,8 +16,20 @@ import {
   LEASE,
 } from '../../domain/policy.ts'
 import { PUSH_SETTINGS } from '../../domain/push.ts'
-import type { QueueCard } from '../../domain/queue.ts'
-import type { Event, Todo, TodoView } from '../../domain/todo.ts'
+import type { Queue, QueueCard } from '../../domain/queue.ts'
+import type {
+  Attempt,
+  Child,
+  Event,
+  JoinUntil,
+  Message,
+  Receipt,
+  Todo,
+  TodoFilter,
+  TodoPage,
+  TodoView,
+} from '../../domain/todo.ts'
+import type { Why } from '../../domain/why.ts'
 import { type Slots, whyOf } from '../../domain/why.ts'
 import {
   addEndpoint,
@@ -34,17 +49,94 @@ import { readAttempts } from '../../store/todos/attempts.ts'
 import { readEvents } from '../../store/todos/events.ts'
 import { listTodos } from '../../store/todos/list.ts'
 import { readView } from '../../store/todos/view.ts'
-import type { OperatorService } from '../contract.ts'
 import type { Registry } from '../registry.ts'
 import type { Revocation } from '../sweeps/revocation.ts'
 import { cancelTodo } from '../tasks/cancel.ts'
-import type { ChildTasks } from '../tasks/children.ts'
+import type { ChildTasks, NewChild } from '../tasks/children.ts'
+import type { Send } from '../tasks/client.ts'
 import { deadlineOf } from '../tasks/question-deadline.ts'
+import type { Question } from '../tasks/questions.ts'
 import { questionsOf } from '../tasks/questions.ts'
 import type { Reply } from '../tasks/reply.ts'
 import { createRetry } from '../tasks/retry.ts'
 import type { Submitter } from '../tasks/submit.ts'
 import { excerpt } from '../tasks/text.ts'
+
+/** All there is to know of a todo. */
+export interface Shown {
+  view: TodoView
+  attempts: Attempt[]
+  events: Event[]
+  children: Child[]
+  /** What is asked at the moment and nobody has answered. */
+  question: Question | null
+}
+
+interface Vend {
+  name: string
+  queues: string[]
+  verbs: EndpointVerb[]
+  defaultLeaseSeconds?: number
+  interruptTtlSeconds?: number
+  effects?: string[]
+  expiresInSeconds?: number
+  sendPerMinute?: number
+  /** Todos it may hold claimed at once. */
+  concurrency?: number
+}
+
+/** Null is no limit any more. */
+interface Limits {
+  concurrency?: number | null
+}
+
+interface QueueLimits extends Limits {
+  retentionDays?: number | null
+}
+
+export interface OperatorService {
+  putQueue(put: {
+    name: string
+    card?: Partial<QueueCard>
+    policy?: Partial<Omit<QueuePolicy, keyof QueueLimits>> & QueueLimits
+  }): Promise<Queue>
+  listQueues(): Promise<Queue[]>
+  removeQueue(name: string): Promise<void>
+  vend(vend: Vend): Promise<{ endpoint: Endpoint; token: string }>
+  listEndpoints(): Promise<Endpoint[]>
+  revoke(id: string, cancelTasks: boolean): Promise<Endpoint>
+  rotate(id: string): Promise<{ endpoint: Endpoint; token: string }>
+  updateEndpoint(
+    id: string,
+    change: Partial<Omit<Vend, 'expiresInSeconds' | 'concurrency'>> & Limits,
+  ): Promise<Endpoint>
+  /** Every known key with its value, or null where unset. */
+  getSettings(): Promise<Record<string, string | null>>
+  setSetting(key: string, value: string): Promise<void>
+  unsetSetting(key: string): Promise<void>
+  list(filter: TodoFilter, caller: Caller): Promise<TodoPage>
+  show(id: string, caller: Caller): Promise<Shown>
+  send(send: Omit<Send, 'metadata'>): Promise<TodoView>
+  /**
+   * With `question`, the seq of a question, it answers that one or is refused with wrong_state;
+   * without, it is for whatever the todo asks or does.
+   */
+  answer(
+    id: string,
+    message: Message,
+    caller: Caller,
+    question?: number,
+  ): Promise<{ view: TodoView; receipt: Receipt }>
+  /** Children of any live todo, within its budget. */
+  fork(id: string, children: NewChild[]): Promise<{ id: string; queue: string }[]>
+  /** Parks a todo that is held until the condition holds; its holder is fenced out. */
+  join(id: string, children: string[], until: JoinUntil): Promise<TodoView>
+  /** A new todo with the message of a dead letter. Refuses: wrong_state, duplicate. */
+  retry(id: string): Promise<TodoView>
+  /** What this todo waits for, since when, until when, and what would move it. */
+  why(id: string, caller: Caller): Promise<Why>
+  cancel(id: string): Promise<TodoView>
+}
 
 export interface OperatorParts {
   database: Database

@@ -2,9 +2,11 @@
  * Push notification configs: what a client may ask of them, and what an operator may. A config is
  * vetted before anything is written; its secret is made here and shown once.
  */
+
 import { randomUUID } from 'node:crypto'
 import { type Caller, type Scope, watchScope } from '../../domain/endpoint.ts'
 import { invalid, Refusal, type Violation } from '../../domain/errors.ts'
+import type { Delivery, DeliveryFilter, DeliveryPage } from '../../domain/push.ts'
 import {
   type KeptPushConfig,
   type NewPushConfig,
@@ -20,7 +22,44 @@ import {
   rotatePushSecret,
 } from '../../store/push/configs.ts'
 import { listDeliveries, retryDelivery } from '../../store/push/delivery-log.ts'
-import type { PushService } from '../contract.ts'
+
+interface PushPage {
+  configs: PushConfig[]
+  nextPageToken: string
+}
+
+export interface PushService {
+  /**
+   * Makes a config, or replaces the one with its id. A finished todo takes one, and never tells it.
+   * Refuses: not_found, invalid.
+   */
+  create(
+    todoId: string,
+    config: NewPushConfig,
+    scope: Scope,
+    caller: Caller,
+  ): Promise<{ config: PushConfig; secret: string }>
+  /** Refuses: not_found, for the config as for the todo. */
+  get(todoId: string, id: string, scope: Scope): Promise<PushConfig>
+  list(
+    todoId: string,
+    page: { pageSize?: number; pageToken?: string },
+    scope: Scope,
+  ): Promise<PushPage>
+  /** One that is not there is as good as deleted. Refuses: not_found, for the todo. */
+  delete(todoId: string, id: string, scope: Scope): Promise<void>
+
+  /** For operators: another secret; the one before signs, too, until the moment that is told. */
+  rotateSecret(
+    todoId: string,
+    id: string,
+    overlapSeconds?: number,
+  ): Promise<{ secret: string; previousUntil: Date }>
+  /** The delivery log, newest first, within what the caller may watch. */
+  deliveries(filter: DeliveryFilter, caller: Caller): Promise<DeliveryPage>
+  /** Owes a dead delivery again. Refuses: not_found, wrong_state. */
+  retry(id: string): Promise<Delivery>
+}
 
 export interface PushParts {
   database: Database

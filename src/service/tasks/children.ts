@@ -8,7 +8,7 @@ import type { Log } from '../../base/log.ts'
 import type { Metrics } from '../../base/metrics.ts'
 import { newId } from '../../base/uuid.ts'
 import { invalid, Refusal } from '../../domain/errors.ts'
-import type { Todo } from '../../domain/todo.ts'
+import type { Message, Todo } from '../../domain/todo.ts'
 import { addTodo, type NewTodo } from '../../store/move/add.ts'
 import {
   countLiveChildren,
@@ -19,12 +19,20 @@ import {
 import { tryTransition } from '../../store/move/move.ts'
 import type { Database, Session } from '../../store/postgres/database.ts'
 import type { Wakes } from '../../store/wake/wake.ts'
-import type { NewChild } from '../contract.ts'
 import type { Registry } from '../registry.ts'
 import { sweepEach } from '../sweep-each.ts'
 import { DEPTH_AT_MOST, LIVE_CHILDREN_AT_MOST, shrink } from './budget.ts'
 import { cancelBelow } from './cancel.ts'
 import { excerpt } from './text.ts'
+
+/** A child to be made. What it leaves out comes from its parent, or from its queue. */
+export interface NewChild {
+  queue: string
+  message: Message
+  effects?: string[]
+  deadlineSeconds?: number
+  maxAttempts?: number
+}
 
 export interface ChildTasks {
   /** Adds children of a todo that is locked in this session. Refuses: forbidden, limit. */

@@ -2,21 +2,74 @@
  * What a client may ask: send, get, list, cancel. Which of the queue's todos it may see follows
  * from its rights.
  */
+
 import type { Metrics } from '../../base/metrics.ts'
 import { type Caller, may, type Scope } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
-import type { TodoView } from '../../domain/todo.ts'
+import type { BusyPolicy, Timeouts } from '../../domain/policy.ts'
+import type { NewPushConfig } from '../../domain/push.ts'
+import type {
+  JsonObject,
+  Message,
+  Receipt,
+  TodoFilter,
+  TodoPage,
+  TodoView,
+} from '../../domain/todo.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { listTodos } from '../../store/todos/list.ts'
 import { readView, readViews } from '../../store/todos/view.ts'
 import { createBatcher } from '../batcher.ts'
-import type { ClientService } from '../contract.ts'
 import type { Push } from '../push/configs.ts'
 import type { Registry } from '../registry.ts'
 import { cancelTodo } from './cancel.ts'
 import type { Keys } from './idempotency.ts'
 import type { Reply } from './reply.ts'
 import type { Submitter } from './submit.ts'
+
+export interface Send {
+  queue: string
+  /** Of the todo to be made, by the server's own choice; else it draws one. */
+  id?: string
+  /** As it came; ids of the server's making are filled in. */
+  message: Message
+  metadata?: JsonObject
+  /** 0 first, 1 by default, 2 last. */
+  priority?: number
+  /** Over those of the queue. */
+  timeouts?: Timeouts
+  /** Where its conversation is busy; to wait its turn unless said otherwise. */
+  busy?: BusyPolicy
+  /** What the task may do, among what its sender may. */
+  effects?: string[]
+  /** The sender's name for this send: under it, the same send again makes nothing new. */
+  idempotencyKey?: string
+  /** A webhook for the task, kept with it or not at all. */
+  push?: NewPushConfig
+}
+
+export interface Sent {
+  view: TodoView
+  /** Wait for a settled state written after this event; 0 if the todo was settled at once. */
+  after: number
+  /** What became of a message to a live todo, or of a repeated send; absent for a new todo. */
+  receipt?: Receipt
+  /** Of the webhook that came with the message, if one was kept: shown this once. */
+  pushSecret?: string
+}
+
+export interface ClientService {
+  /**
+   * Makes a todo, or hands a message to the live todo it names: an answer to its question, else
+   * into its inbox. Refuses: forbidden, not_found, finished, invalid (context mismatch), duplicate
+   * (there is a todo with the chosen id), idempotency_conflict (the key was used for another send).
+   */
+  send(send: Send, caller: Caller): Promise<Sent>
+  get(id: string, scope: Scope, options?: { artifacts?: boolean }): Promise<TodoView>
+  list(filter: TodoFilter, scope: Scope): Promise<TodoPage>
+  /** A todo canceled before is returned as it is. Refuses: not_found, not_cancelable. */
+  cancel(id: string, scope: Scope): Promise<TodoView>
+}
 
 export interface ClientParts {
   database: Database

@@ -14,11 +14,12 @@ import {
   type QueuePolicy,
 } from '../../domain/policy.ts'
 import type { JsonObject, TodoView } from '../../domain/todo.ts'
+import { IDEMPOTENCY_MEMBER, WAIT_MEMBER } from '../../domain/todo.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { KnownKey, SendKey } from '../../store/todos/idempotency.ts'
 import { readView } from '../../store/todos/view.ts'
-import { IDEMPOTENCY_MEMBER, type Send, type Sent, WAIT_MEMBER } from '../contract.ts'
 import type { Registry } from '../registry.ts'
+import type { Send, Sent } from './client.ts'
 
 /** The operator is one principal and no endpoint. */
 const OPERATOR = '00000000-0000-0000-0000-000000000000'

@@ -4,9 +4,16 @@ import type { JsonObject, Todo } from '../../domain/todo.ts'
 import { readEndpointsById } from '../../store/admin/endpoints.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { readQuestions } from '../../store/todos/questions.ts'
-import type { Question } from '../contract.ts'
 import type { Registry } from '../registry.ts'
 import { deadlineOf } from './question-deadline.ts'
+
+/** An open question: its place in the todo's order, and until when it may be answered. */
+export interface Question {
+  seq: number
+  deadline: Date | null
+  /** What the data part of its answer must look like; null where anything goes. */
+  schema: JsonObject | null
+}
 
 /** Interrupted, and not answered yet. */
 export const asks = (todo: Todo): boolean =>

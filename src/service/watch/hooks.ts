@@ -6,7 +6,8 @@
 import type { Log } from '../../base/log.ts'
 import { sleep } from '../../base/time.ts'
 import type { FeedEvent } from '../../domain/todo.ts'
-import type { OpenFeed, Watch } from '../contract.ts'
+import type { OpenFeed } from './subscription.ts'
+import type { Watch } from './watch.ts'
 
 const AGAIN_MS = 1000
 

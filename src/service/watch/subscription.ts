@@ -5,8 +5,26 @@
 import { createMemo } from '../../base/memo.ts'
 import type { FeedEvent } from '../../domain/todo.ts'
 import { STEP } from '../../store/todos/events.ts'
-import type { Gap, OpenFeed } from '../contract.ts'
 import type { Tail } from './tail.ts'
+
+/** The cursor lies before what is kept: everything up to `oldest` is gone. */
+export interface Gap {
+  gap: true
+  oldest: number
+}
+
+export interface OpenFeed {
+  /** Whoever has seen all up to here misses nothing of `events`. */
+  from: number
+  events: AsyncIterable<FeedEvent | Gap>
+  /**
+   * Hands `take` what comes from now on, by a plain call, instead of `events`: for a reader that has
+   * taken all of these. Null where there is something else to be taken from them first. Over, and
+   * `end` called, where something has not been taken, which leaves it to `events`; or by the off that
+   * is returned.
+   */
+  live?(take: (events: readonly FeedEvent[]) => boolean, end: () => void): (() => void) | null
+}
 
 export interface SubscriptionParts {
   from: number

@@ -20,9 +20,35 @@ import {
 import { readMissing, readSettled, readView } from '../../store/todos/view.ts'
 import type { Wakes } from '../../store/wake/wake.ts'
 import { createBatcher } from '../batcher.ts'
-import type { OpenFeed, Watch } from '../contract.ts'
+import type { OpenFeed } from './subscription.ts'
 import { subscribe } from './subscription.ts'
 import { createTail, type Tail } from './tail.ts'
+
+export interface Watch {
+  /** The todo once it is settled by an event after `after`. Rejects when the signal fires. */
+  settle(id: string, after: number, signal: AbortSignal): Promise<TodoView>
+  /**
+   * The todo's events after `after`, in order, until the terminal one. `justRead`: its caller has read
+   * or made it this moment, so that nothing lies behind `after` but what was rung since. Throws TooSlow.
+   */
+  follow(
+    id: string,
+    after: number,
+    signal: AbortSignal,
+    options?: { justRead?: boolean },
+  ): AsyncIterable<Event>
+  /**
+   * Opens the feed after a position (`now`: from here on). `null` queues means every queue. Where
+   * it begins is settled when this resolves, however much later the first event is asked for.
+   */
+  feed(
+    after: number | 'now',
+    queues: readonly string[] | null,
+    signal: AbortSignal,
+  ): Promise<OpenFeed>
+  /** Where the feed is now: everything up to here can be read by others. */
+  position(): Promise<number>
+}
 
 export interface WatchParts {
   database: Database
