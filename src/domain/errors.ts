@@ -67,3 +67,13 @@ export class Refusal extends Error {
 
 export const invalid = (field: string, description: string): Refusal =>
   new Refusal('invalid', { violations: [{ field, description }] })
+
+/** What was looked for; refuses with not_found where it is not there. */
+export const orNotFound = <T>(found: T | null | undefined): T => {
+  if (found === null || found === undefined) throw new Refusal('not_found')
+  return found
+}
+
+/** Whether this is a refusal, of one of these kinds if any are named. */
+export const isRefusal = (error: unknown, ...kinds: RefusalKind[]): error is Refusal =>
+  error instanceof Refusal && (kinds.length === 0 || kinds.includes(error.kind))
