@@ -3,7 +3,6 @@
  * matched by kind (never by text), and turned into codes by protocol/errors.ts, once for each
  * surface. Anything else that is thrown is a fault, whose message never leaves the process.
  */
-
 import type { StoredMessage } from './todo.ts'
 
 /** The reader fell too far behind and must resume from its last id. */
