@@ -10,6 +10,7 @@ import { isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { InterruptState, State } from '../../domain/lifecycle.ts'
 import type {
   Artifact,
+  ArtifactChunk,
   Attempt,
   Failure,
   JoinUntil,
@@ -38,59 +39,50 @@ import { createHolder, type Held, type Holder, scopeOf } from './holder.ts'
 import { createInbox } from './inbox.ts'
 import type { Waiters } from './waiters.ts'
 
+type HolderVerb<Params, Result = Todo> = (params: Held & Params, caller: Caller) => Promise<Result>
+
+interface Completion {
+  message?: Message
+  artifacts?: Artifact[]
+  result?: JsonObject
+  summary?: string
+  acknowledge?: number
+  direct?: boolean
+}
+
+interface Failed {
+  error: Failure
+  message?: Message
+  retryable: boolean
+  retryInSeconds?: number
+  summary?: string
+}
+
 export interface AgentService {
   claim(claim: Claim, caller: Caller, signal: AbortSignal): Promise<ClaimedTodo[]>
-  heartbeat(
-    held: Held & { leaseSeconds?: number; holdSeconds?: number },
-    caller: Caller,
-  ): Promise<Todo>
-  progress(held: Held & { note?: string; percent?: number }, caller: Caller): Promise<Todo>
-  say(held: Held & { message: Message }, caller: Caller): Promise<Todo>
-  artifact(
-    held: Held & { artifact: Artifact; append: boolean; lastChunk: boolean },
-    caller: Caller,
-  ): Promise<Todo>
-  interrupt(
-    held: Held & { state: InterruptState; message: Message; hold: boolean; schema?: JsonObject },
-    caller: Caller,
-  ): Promise<{ todo: Todo; deadline: Date | null }>
+  heartbeat: HolderVerb<{ leaseSeconds?: number; holdSeconds?: number }>
+  progress: HolderVerb<{ note?: string; percent?: number }>
+  say: HolderVerb<{ message: Message }>
+  artifact: HolderVerb<ArtifactChunk>
+  interrupt: HolderVerb<
+    { state: InterruptState; message: Message; hold: boolean; schema?: JsonObject },
+    { todo: Todo; deadline: Date | null }
+  >
   /** Waits up to waitMs for a message after `after`, or for the todo to leave the holder. */
   messages(
     held: Held & { after: number; waitMs: number },
     caller: Caller,
     signal: AbortSignal,
   ): Promise<{ state: State; messages: StoredMessage[] }>
-  acknowledge(held: Held & { through: number }, caller: Caller): Promise<Todo>
-  complete(
-    held: Held & {
-      message?: Message
-      artifacts?: Artifact[]
-      result?: JsonObject
-      summary?: string
-      acknowledge?: number
-      direct?: boolean
-    },
-    caller: Caller,
-  ): Promise<Todo>
-  fail(
-    held: Held & {
-      error: Failure
-      message?: Message
-      retryable: boolean
-      retryInSeconds?: number
-      summary?: string
-    },
-    caller: Caller,
-  ): Promise<Todo>
-  release(held: Held & { summary?: string; inSeconds?: number }, caller: Caller): Promise<Todo>
-  reject(held: Held & { message?: Message }, caller: Caller): Promise<Todo>
-  /** Children within the budget of the todo that is held. */
-  fork(
-    held: Held & { children: NewChild[] },
-    caller: Caller,
-  ): Promise<{ id: string; queue: string }[]>
-  /** Parks the parent until the condition holds. */
-  join(held: Held & { children: string[]; until: JoinUntil }, caller: Caller): Promise<Todo>
+  acknowledge: HolderVerb<{ through: number }>
+  complete: HolderVerb<Completion>
+  fail: HolderVerb<Failed>
+  release: HolderVerb<{ summary?: string; inSeconds?: number }>
+  reject: HolderVerb<{ message?: Message }>
+  /** Adds children within the budget of the held todo. */
+  fork: HolderVerb<{ children: NewChild[] }, { id: string; queue: string }[]>
+  /** Parks the held todo until the condition holds. */
+  join: HolderVerb<{ children: string[]; until: JoinUntil }>
   get(id: string, caller: Caller): Promise<{ view: TodoView; attempts: Attempt[] }>
   list(filter: TodoFilter, caller: Caller): Promise<TodoPage>
 }
@@ -137,10 +129,10 @@ const createHeartbeat =
   }
 
 export const createAgentService = (parts: AgentParts): AgentService => {
-  const { database, registry, childTasks, metrics } = parts
+  const { database, registry, childTasks } = parts
   const holder = createHolder(parts)
   const inbox = createInbox(parts)
-  const { move, end } = holder
+  const { move } = holder
 
   return {
     claim: createClaim({ ...parts, holder }),
@@ -154,10 +146,10 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     },
     say: ({ message, ...held }, caller) =>
       todoOf(move('say', held, caller, saying(message, held.id))),
-    artifact: ({ artifact, append, lastChunk, ...held }, caller) => {
-      const chunk = { artifact, append, lastChunk }
+    artifact: ({ id, fence, ...chunk }, caller) => {
+      const held = { id, fence }
       return todoOf(
-        append
+        chunk.append
           ? database.transaction((session) => addArtifact(holder, held, caller, chunk, session))
           : addArtifact(holder, held, caller, chunk),
       )
@@ -183,22 +175,17 @@ export const createAgentService = (parts: AgentParts): AgentService => {
           throw new Refusal('forbidden', { refused: [queue] }, `You may not send to ${queue}`)
         }
       }
-      const added = await database.transaction(async (session) => {
+      return childTasks.fork(children, async (session) => {
         const { todo } = await move('fork', held, caller, {}, session)
         // Nobody can give by a fork what it cannot give by a send.
         const parent = { ...todo, effects: narrower(todo.effects, endpoint.effects) }
-        return childTasks.add(session, parent, children, endpoint.id)
+        return { parent, clientId: endpoint.id }
       })
-      for (const { queue } of added) metrics.todosSent.inc({ queue })
-      return added
     },
     join: async ({ children, until, ...held }, caller) => {
       await inbox.readOwn(held, endpointWith(caller, 'work'))
-      await childTasks.check(held.id, children)
-      const todo = await end(move('join', held, caller, { children, joinUntil: until }), 'released')
-      // A child may have ended a moment ago, when nobody waited for it yet.
-      await childTasks.look(held.id)
-      return todo
+      const change = { children, joinUntil: until }
+      return childTasks.join(held.id, children, () => move('join', held, caller, change))
     },
 
     get: async (id, caller) => {

@@ -4,7 +4,6 @@
  */
 import { type Caller, type Endpoint, endpointWith } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
-import type { Attempt, Child, StoredMessage, TodoView } from '../../domain/todo.ts'
 import type { Change } from '../../store/move/change.ts'
 import { type Claimed, type ClaimedRow, readClaimed } from '../../store/move/claim.ts'
 import { freeInQueue, freeOfEndpoint } from '../../store/move/concurrency.ts'
@@ -25,14 +24,7 @@ export interface Claim {
   claimant?: string
 }
 
-export interface ClaimedTodo {
-  view: TodoView
-  unread: StoredMessage[]
-  /** Newest first, at most 5, without the open one. */
-  priorAttempts: Attempt[]
-  /** The children it forked, in order. */
-  children: Child[]
-}
+export type ClaimedTodo = Omit<ClaimedRow, 'tookOver'>
 
 interface ClaimParts extends Pick<Parts, 'database' | 'registry' | 'metrics'> {
   holder: Holder
@@ -72,13 +64,6 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
         more && claimed.length === 0 ? undefined : { claimed: claimed.splice(0, limit), more },
       )
     },
-  })
-
-  const claimedOf = (claimed: ClaimedRow): ClaimedTodo => ({
-    view: claimed.view,
-    unread: claimed.unread,
-    priorAttempts: claimed.priorAttempts,
-    children: claimed.children,
   })
 
   const claim = async (
@@ -164,7 +149,7 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
 
   /** If the claimant hung up while its claim ran, or the server stops, hands the work back. */
   const handOver = async (
-    claimed: readonly ClaimedRow[],
+    claimed: ClaimedRow[],
     caller: Caller,
     signal: AbortSignal,
   ): Promise<ClaimedTodo[]> => {
@@ -175,7 +160,7 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
         metrics.attemptsEnded.inc({ queue: view.todo.queue, outcome: 'lease_expired' })
       }
     }
-    if (!signal.aborted) return claimed.map(claimedOf)
+    if (!signal.aborted) return claimed
     for (const { view } of claimed) {
       const held = { id: view.todo.id, fence: view.todo.fence }
       const change = { summary: 'nobody was left to hand it to' }

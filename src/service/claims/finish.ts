@@ -2,7 +2,7 @@
 import { type Caller, endpointWith } from '../../domain/endpoint.ts'
 import { invalid } from '../../domain/errors.ts'
 import { retryDelaySeconds } from '../../domain/policy.ts'
-import type { Artifact, Message } from '../../domain/todo.ts'
+import type { ArtifactChunk, Message } from '../../domain/todo.ts'
 import type { Change } from '../../store/move/change.ts'
 import type { Moved } from '../../store/move/move.ts'
 import type { Session } from '../../store/postgres/database.ts'
@@ -26,7 +26,7 @@ export const addArtifact = async (
   { move }: Holder,
   held: Held,
   caller: Caller,
-  { artifact, append, lastChunk }: { artifact: Artifact; append: boolean; lastChunk: boolean },
+  { artifact, append, lastChunk }: ArtifactChunk,
   /** Without one it can share a statement, which an appended chunk must not. */
   session?: Session,
 ): Promise<Moved> => {

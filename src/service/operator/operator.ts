@@ -23,7 +23,6 @@ import { readAttempts } from '../../store/todos/attempts.ts'
 import { readEvents } from '../../store/todos/events.ts'
 import { listTodos } from '../../store/todos/list.ts'
 import { readView } from '../../store/todos/view.ts'
-import { countEnded } from '../count-ended.ts'
 import type { Parts } from '../parts.ts'
 import type { Revocation } from '../sweeps/revocation.ts'
 import { cancelTodo } from '../tasks/cancel.ts'
@@ -117,23 +116,20 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
       const senderId = caller.kind === 'endpoint' ? caller.endpoint.id : null
       return reply({ id, message, scope: watchScope(caller, 'answer'), senderId, question })
     },
-    fork: async (id, children) => {
-      const added = await database.transaction(async (session) => {
+    fork: (id, children) => {
+      return childTasks.fork(children, async (session) => {
         // This locks the parent: a cancel or another fork comes before all of this, or after.
-        const { todo } = await transitionOne(session, 'adopt', id, {}, EVERYTHING)
-        return childTasks.add(session, todo, children, todo.clientId)
+        const { todo: parent } = await transitionOne(session, 'adopt', id, {}, EVERYTHING)
+        return { parent, clientId: parent.clientId }
       })
-      for (const { queue } of added) metrics.todosSent.inc({ queue })
-      return added
     },
     join: async (id, children, until) => {
-      const { todo } = await find(id)
-      await childTasks.check(id, children)
-      if (!todo.owner) throw new Refusal('wrong_state', { id, state: todo.state })
-      const change = { endpoint: todo.owner, fence: todo.fence, children, joinUntil: until }
-      const moved = await transitionOne(database, 'join', id, change, EVERYTHING)
-      countEnded(metrics, moved, 'released')
-      await childTasks.look(id)
+      const { owner, fence, state } = (await find(id)).todo
+      await childTasks.join(id, children, async () => {
+        if (!owner) throw new Refusal('wrong_state', { id, state })
+        const change = { endpoint: owner, fence, children, joinUntil: until }
+        return transitionOne(database, 'join', id, change, EVERYTHING)
+      })
       return find(id)
     },
     retry: async (id) => find((await retry(await find(id))).id),

@@ -8,7 +8,7 @@
  */
 import { defined } from '../../base/defined.ts'
 import { newId } from '../../base/uuid.ts'
-import { invalid, Refusal } from '../../domain/errors.ts'
+import { invalid, isRefusal, Refusal } from '../../domain/errors.ts'
 import type { Message, Todo } from '../../domain/todo.ts'
 import { addTodo, type NewTodo } from '../../store/move/add.ts'
 import {
@@ -17,8 +17,9 @@ import {
   readStalledJoins,
   readStranger,
 } from '../../store/move/children.ts'
-import { tryTransition } from '../../store/move/move.ts'
+import { type Moved, tryTransition } from '../../store/move/move.ts'
 import type { Session } from '../../store/postgres/database.ts'
+import { countEnded } from '../count-ended.ts'
 import type { Parts } from '../parts.ts'
 import { sweepEach } from '../sweep-runner.ts'
 import { cancelBelow } from './cancel.ts'
@@ -60,22 +61,18 @@ export const shrink = (
 }
 
 export interface ChildTasks {
-  /** Adds children of a todo that is locked in this session. Refuses: forbidden, limit. */
-  add(
-    session: Session,
-    parent: Todo,
+  /** Adds children of the todo that `lock` locks, in one transaction. Refuses: forbidden, limit. */
+  fork(
     children: readonly NewChild[],
-    clientId: string | null,
+    lock: (session: Session) => Promise<{ parent: Todo; clientId: string | null }>,
   ): Promise<{ id: string; queue: string }[]>
   /**
    * Adds the retry of a dead child: a child again if its parent lives. Refuses: limit, not_found
    * (its queue).
    */
   retry(dead: Todo, todo: Omit<NewTodo, 'parent'>): Promise<Todo>
-  /** Refuses ids that are not children of this todo. */
-  check(parentId: string, children: readonly string[]): Promise<void>
-  /** Wakes the parent if its join holds. */
-  look(parentId: string): Promise<void>
+  /** Parks the parent by this move. Refuses ids that are not its children. */
+  join(parentId: string, children: readonly string[], move: () => Promise<Moved>): Promise<Todo>
   /** Wakes parents that missed it, and goes on with cascades cut short; how many todos. */
   sweep(): Promise<number>
   start(): void
@@ -125,17 +122,23 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
   const notMoved = (todo: string, error: unknown): void =>
     log.warn({ todo, err: error }, 'a todo of a family could not be moved')
 
+  /** Wakes the parent if its join holds. */
   const look = async (parentId: string): Promise<void> => {
     await tryTransition(database, 'joined', parentId, {})
   }
 
   return {
-    add: async (session, parent, children, clientId) => {
-      if (parent.depth >= MAX_DEPTH) throw new Refusal('limit', { limit: MAX_DEPTH })
-      await checkNumber(session, parent.id, children.length)
-      const added: Todo[] = []
-      for (const child of children) added.push(await addOne(session, parent, child, clientId))
-      return added.map(({ id, queue }) => ({ id, queue }))
+    fork: async (children, lock) => {
+      const added = await database.transaction(async (session) => {
+        const { parent, clientId } = await lock(session)
+        if (parent.depth >= MAX_DEPTH) throw new Refusal('limit', { limit: MAX_DEPTH })
+        await checkNumber(session, parent.id, children.length)
+        const todos: Todo[] = []
+        for (const child of children) todos.push(await addOne(session, parent, child, clientId))
+        return todos.map(({ id, queue }) => ({ id, queue }))
+      })
+      for (const { queue } of added) metrics.todosSent.inc({ queue })
+      return added
     },
     retry: async (dead, todo) => {
       const added = await database.transaction(async (session) => {
@@ -154,12 +157,17 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
       metrics.todosSent.inc({ queue: added.queue })
       return added
     },
-    check: async (parentId, children) => {
+    join: async (parentId, children, move) => {
       const stranger = await readStranger(database, parentId, children)
-      if (stranger === null) return
-      throw invalid(`children[${children.indexOf(stranger)}]`, 'is not a child of this todo')
+      if (stranger !== null) {
+        throw invalid(`children[${children.indexOf(stranger)}]`, 'is not a child of this todo')
+      }
+      const moved = await move()
+      countEnded(metrics, moved, 'released')
+      // A child may have ended a moment ago, when nobody waited for it yet.
+      await look(parentId)
+      return moved.todo
     },
-    look,
     sweep: async () => {
       let orphans = 0
       const cascade = async (id: string): Promise<boolean> => {
@@ -174,8 +182,7 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
     start: () => {
       off = wakes.onPrefix('parent:', (parentId) => {
         look(parentId).catch((error: unknown) => {
-          if (!(error instanceof Refusal))
-            log.warn({ todo: parentId, err: error }, 'a join was not told')
+          if (!isRefusal(error)) log.warn({ todo: parentId, err: error }, 'a join was not told')
         })
       })
     },

@@ -49,6 +49,7 @@ const digestOf = ({ message, metadata }: Pick<Send, 'message' | 'metadata'>): st
     metadata: nonEmpty(message.metadata),
     extensions: nonEmpty(message.extensions),
     referenceTaskIds: nonEmpty(message.referenceTaskIds),
+    // The name stays: the digests of earlier sends are stored.
     wishes: optionsIn(metadata),
   }
   return createHash('sha256').update(canonicalJson(said)).digest('hex')
