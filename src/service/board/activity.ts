@@ -34,23 +34,8 @@ const MAX_RECENT_EVENTS = 20_000
 const MAX_CLAIMABLE = 50_000
 const IDLE_MS = 10 * MINUTE_MS
 
-interface Minute {
-  finished: number
-  dead: number
-  claims: number
-  waitedMs: number
-  longestMs: number
-  oldestMs: number
-}
-
-const BLANK: Minute = {
-  finished: 0,
-  dead: 0,
-  claims: 0,
-  waitedMs: 0,
-  longestMs: 0,
-  oldestMs: 0,
-}
+const BLANK = { finished: 0, dead: 0, claims: 0, waitedMs: 0, longestMs: 0, oldestMs: 0 }
+type Minute = typeof BLANK
 
 /** One queue's minutes, by their number since the epoch, and its claimable todos. */
 const createQueueActivity = () => {

@@ -1,5 +1,5 @@
 /**
- * The one way to wait for claimable todos. Waiting claims stand in a queue; a wake calls as many of
+ * The one way to wait for claimable todos. They wait in the order they came; a wake calls as many of
  * them as todos became ready, or slots within a limit came free, so that one todo does not rouse a
  * hundred agents. A poll for the whole process backs the wakes up: one query, however many wait.
  */
