@@ -1,7 +1,7 @@
 /**
- * The one way to wait for claimable todos. They wait in the order they came; a wake calls as many of
- * them as todos became ready, or slots within a limit came free, so that one todo does not rouse a
- * hundred agents. A poll for the whole process backs the wakes up: one query, however many wait.
+ * The one way to wait for claimable todos. Claims wait in the order they came. A wake calls as many
+ * of them as todos became ready, or slots within a limit came free, so that one todo does not rouse
+ * a hundred agents. A poll for the whole process backs the wakes up: one query, however many wait.
  */
 import { CLAIMABLE_COUNTS } from '../../store/move/conditions.ts'
 import { statement } from '../../store/postgres/database.ts'
