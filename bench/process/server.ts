@@ -4,7 +4,7 @@
  */
 import type { Switchboard } from '../../src/app.ts'
 import type { Caller, EndpointVerb } from '../../src/domain/endpoint.ts'
-import type { ClaimedTodo } from '../../src/service/contract.ts'
+import type { ClaimedTodo } from '../../src/service/claims/claim.ts'
 import { answerParent } from '../child.ts'
 import { newMessage, QUEUE } from '../statements.ts'
 import { percentile } from '../stats.ts'

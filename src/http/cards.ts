@@ -4,11 +4,12 @@
  * here is.
  */
 import express, { type Request, type RequestHandler, type Response, type Router } from 'express'
+import type { Queue } from '../domain/queue.ts'
 import { agentCard } from '../protocol/a2a/card.ts'
 import { type CardForm, FORMS } from '../protocol/a2a/card-forms.ts'
 import { type CardSigner, JWKS_PATH } from '../protocol/a2a/card-signature.ts'
 import { askedVersion } from '../protocol/versions.ts'
-import type { Queue, ReadQueue } from '../service/contract.ts'
+import type { ReadQueue } from '../service/registry.ts'
 import { etagOf, isKnown } from './etag.ts'
 
 export interface CardParts {

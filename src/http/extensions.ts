@@ -1,8 +1,8 @@
 /** Where extensions of A2A stand in HTTP: asked for in headers of the request, told in the answer's. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Queue } from '../domain/queue.ts'
 import { EXTENSION_HEADERS, extensionHeader, negotiate } from '../protocol/a2a/extensions.ts'
 import { askedVersion } from '../protocol/versions.ts'
-import type { Queue } from '../service/contract.ts'
 import { requestedVersion } from './request.ts'
 
 const headerOf = ({ headers }: IncomingMessage, name: string): string | undefined => {

@@ -17,7 +17,7 @@ import { checkVersion, createVersions, type Version, versionFor } from '../proto
 import type { Answered } from '../rpc/answer.ts'
 import { createRest } from '../rpc/rest.ts'
 import { createRpc } from '../rpc/server.ts'
-import type { Authenticate, ReadQueue } from '../service/contract.ts'
+import type { Authenticate, ReadQueue } from '../service/registry.ts'
 import { createAuth } from './auth.ts'
 import { cardRouter } from './cards.ts'
 import type { CallFacts, ExchangeParts } from './exchange.ts'

@@ -16,7 +16,7 @@ import type {
   BoardLane,
   BoardPage,
   BoardService,
-} from '../../service/contract.ts'
+} from '../../service/board/lanes.ts'
 import type { Frame } from '../stream/sse.ts'
 
 /** How many cards of a lane come with a snapshot; more are asked for as one scrolls. */

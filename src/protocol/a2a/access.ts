@@ -7,7 +7,7 @@
 
 import { type Caller, may, type Scope } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
-import type { Queue } from '../../service/contract.ts'
+import type { Queue } from '../../domain/queue.ts'
 import type { QueueCall } from '../method.ts'
 import { requireExtensions } from './extensions.ts'
 

@@ -1,7 +1,7 @@
 /** Todos and events as the services hand them over, complete and with nothing in them. */
 
+import type { Queue, QueueCard } from '../../../src/domain/queue.ts'
 import type { Event, Message, Todo, TodoView } from '../../../src/domain/todo.ts'
-import type { Queue, QueueCard } from '../../../src/service/contract.ts'
 
 export const AT = new Date('2026-03-01T08:00:00.120Z')
 

@@ -6,7 +6,8 @@ import type { Event, TodoView } from '../../../src/domain/todo.ts'
 import { enterQueue } from '../../../src/protocol/a2a/access.ts'
 import type { QueueCall, Row, Services, StreamItem } from '../../../src/protocol/method.ts'
 import { createV1Methods } from '../../../src/protocol/v1/methods.ts'
-import type { ClientService, Watch } from '../../../src/service/contract.ts'
+import type { ClientService } from '../../../src/service/tasks/client.ts'
+import type { Watch } from '../../../src/service/watch/watch.ts'
 import { event, queue, said, view } from './build.ts'
 
 const table = createV1Methods({
