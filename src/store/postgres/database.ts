@@ -7,7 +7,9 @@
  */
 import { createHash } from 'node:crypto'
 import pg from 'pg'
-import { Refusal } from '../../domain/errors.ts'
+import { asRefusal, isLost, RUN_AGAIN_TIMES, runsAgain } from './pg-errors.ts'
+
+export { isUniqueViolation } from './pg-errors.ts'
 
 /** Compiled once; `order` says which named parameter stands at $1, $2, … */
 export interface Statement<Row> {
@@ -57,76 +59,6 @@ export interface Database extends Session {
   close(): Promise<void>
 }
 
-/** Matches `constraint` of a unique violation. */
-export const isUniqueViolation = (error: unknown, constraint: string): boolean =>
-  error instanceof pg.DatabaseError && error.code === '23505' && error.constraint === constraint
-
-/** Serialization failure and deadlock: nothing was done, and doing it again is the answer. */
-const RUN_AGAIN = new Set(['40001', '40P01'])
-const RUN_AGAIN_TIMES = 10
-
-/** Classes and codes that say the server is away, going away or full. */
-const isAway = (error: unknown): boolean => {
-  if (error instanceof pg.DatabaseError) {
-    const code = error.code ?? ''
-    return code.startsWith('08') || code.startsWith('57P') || code === '53300' || code === '3D000'
-  }
-  const code = (error as NodeJS.ErrnoException | null)?.code
-  if (
-    code !== undefined &&
-    /^(ECONN|EPIPE|ENOENT|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOST)/.test(code)
-  ) {
-    return true
-  }
-  // pg has no codes for these: its pool's acquire timeout and its ends of connection.
-  return (
-    error instanceof Error &&
-    /timeout exceeded|read timeout|[Cc]onnection (terminated|ended)|not queryable/.test(
-      error.message,
-    )
-  )
-}
-
-/** The server has not answered, not even that the statement took too long. */
-const isLost = (error: unknown): error is Error =>
-  error instanceof Error && error.message === 'Query read timeout'
-
-const again = (error: unknown): boolean =>
-  error instanceof pg.DatabaseError && RUN_AGAIN.has(error.code ?? '')
-
-/** A statement cut short by statement_timeout or lock_timeout. */
-const isTimeout = (error: unknown): boolean =>
-  error instanceof pg.DatabaseError && (error.code === '57014' || error.code === '55P03')
-
-/** An id is any text to a caller; one that is no uuid names nothing that could be there. */
-const isNoId = (error: unknown): boolean =>
-  error instanceof pg.DatabaseError && error.code === '22P02' && error.routine === 'string_to_uuid'
-
-/** Of a server that takes no connection now: starting, full, without this database. */
-const NOT_TAKEN = new Set(['57P03', '53300', '3D000', '08001', '08004'])
-
-/** It failed before a word of it had left. */
-const isUnsent = (error: unknown): boolean => {
-  if (error instanceof pg.DatabaseError) return NOT_TAKEN.has(error.code ?? '')
-  const { code = '', message } = error as NodeJS.ErrnoException
-  return (
-    /^(ECONNREFUSED|ENOENT|ENOTFOUND|EAI_AGAIN|EHOST)/.test(code) ||
-    /timeout exceeded|due to connection timeout|not queryable/.test(message)
-  )
-}
-
-/** `writes`: had it been sent, and only its answer got lost, it may have been done. */
-const asRefusal = (error: unknown, writes: boolean): unknown => {
-  if (isNoId(error)) return new Refusal('not_found')
-  const away = isAway(error)
-  if (!away && !isTimeout(error)) return error
-  const refusal = new Refusal('unavailable', {
-    retryAfterSeconds: 1,
-    ...(away && writes && !isUnsent(error) && { outcome: 'unknown' as const }),
-  })
-  return Object.assign(refusal, { cause: error })
-}
-
 const isRead = ({ text }: Statement<unknown>): boolean => /^\s*select\b/i.test(text)
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
@@ -137,7 +69,7 @@ const runAgainWhile = async <T>(work: () => Promise<T>, writes: () => boolean): 
     try {
       return await work()
     } catch (error) {
-      if (!again(error) || run >= RUN_AGAIN_TIMES) throw asRefusal(error, writes())
+      if (!runsAgain(error) || run >= RUN_AGAIN_TIMES) throw asRefusal(error, writes())
       await pause(Math.random() * 5 * run)
     }
   }
