@@ -1,4 +1,5 @@
 /** How this node tells webhooks: the courier, with what it takes from and what it sends with. */
+
 import { createCourier } from '../background/courier.ts'
 import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
@@ -8,6 +9,7 @@ import { fromOwed as fromOwedV03 } from '../protocol/v03/push.ts'
 import { createOutbox } from '../service/push/outbox.ts'
 import type { Registry } from '../service/registry.ts'
 import type { Database } from '../store/postgres/database.ts'
+import { topics } from '../store/wake/topics.ts'
 import type { Wakes } from '../store/wake/wake.ts'
 import type { Guard } from '../webhook/guard.ts'
 import { createPoster } from '../webhook/post.ts'
@@ -39,7 +41,7 @@ export const createWebhooks = (options: PushOptions | undefined, parts: Webhooks
     payloads: { '1.0': fromOwedV1, '0.3': fromOwedV03 },
     post: poster.post,
     sign: signatureOf,
-    onOwed: (listener) => wakes.on('deliveries', listener),
+    onOwed: (listener) => wakes.on(topics.deliveries, listener),
     stopping,
     log,
     pollMs,

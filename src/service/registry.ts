@@ -11,6 +11,7 @@ import { readEndpointByToken } from '../store/admin/endpoints.ts'
 import { readQueues } from '../store/admin/queues.ts'
 import { readSettings } from '../store/admin/settings.ts'
 import type { Database } from '../store/postgres/database.ts'
+import { topics } from '../store/wake/topics.ts'
 import type { Wakes } from '../store/wake/wake.ts'
 
 const TTL_MS = 2000
@@ -61,9 +62,9 @@ export const createRegistry = ({ database, wakes }: RegistryParts): Registry => 
   const settings = remembered(() => readSettings(database))
   const endpoints = new Map<string, { reading: Promise<Endpoint | null>; readAt: number }>()
 
-  wakes.on('queues', queues.forget)
-  wakes.on('settings', settings.forget)
-  wakes.on('endpoints', () => endpoints.clear())
+  wakes.on(topics.queues, queues.forget)
+  wakes.on(topics.settings, settings.forget)
+  wakes.on(topics.endpoints, () => endpoints.clear())
   const endpoint = (token: string): Promise<Endpoint | null> => {
     const known = endpoints.get(token)
     if (known && performance.now() - known.readAt < TTL_MS) return known.reading

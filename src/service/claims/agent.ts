@@ -17,6 +17,7 @@ import { isClosedBefore } from '../../store/todos/artifacts.ts'
 import { readAttempts } from '../../store/todos/attempts.ts'
 import { listTodos } from '../../store/todos/list.ts'
 import { readHeld, readView } from '../../store/todos/view.ts'
+import { topics } from '../../store/wake/topics.ts'
 import type { Wakes } from '../../store/wake/wake.ts'
 import type { AgentService, Held } from '../contract.ts'
 import type { Registry } from '../registry.ts'
@@ -127,7 +128,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
           signal.removeEventListener('abort', done)
           resolve()
         }
-        const off = wakes.on(`todo:${held.id}`, done)
+        const off = wakes.on(topics.todo(held.id), done)
         const timer = setTimeout(done, Math.max(0, Math.min(pollMs, deadline - performance.now())))
         signal.addEventListener('abort', done, { once: true })
       })

@@ -3,6 +3,7 @@
  * find nothing again, so one that may wait does so before it looks. What comes free without a ring, a
  * lapsed lease say, is found this much later.
  */
+import { topics } from '../../store/wake/topics.ts'
 import type { Wakes } from '../../store/wake/wake.ts'
 
 const COOLDOWN_MS = 250
@@ -38,7 +39,10 @@ export const createClaimCooldown = ({ wakes }: { wakes: Wakes }): ClaimCooldown 
     },
     start: () => {
       offs.push(
-        wakes.onPrefix('queue:', (queue) => void lastWoken.set(queue, performance.now())),
+        wakes.onPrefix(
+          topics.queue.prefix,
+          (queue) => void lastWoken.set(queue, performance.now()),
+        ),
         wakes.onLost(() => since.clear()),
       )
     },

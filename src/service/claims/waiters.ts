@@ -7,6 +7,7 @@
 import { CLAIMABLE_COUNTS } from '../../store/move/conditions.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { statement } from '../../store/postgres/database.ts'
+import { topics } from '../../store/wake/topics.ts'
 import type { Wakes } from '../../store/wake/wake.ts'
 
 /** A place in the line. Taken before a claim is tried, so that no wake falls in between. */
@@ -55,9 +56,9 @@ interface Entry {
 const entryOf = ({ queues, limited, endpoint }: Wanted): Entry => ({
   queues,
   topics: new Set([
-    ...queues.map((name) => `queue:${name}`),
-    ...limited.map((name) => `room:${name}`),
-    ...(endpoint === null ? [] : [`room:${endpoint}`]),
+    ...queues.map(topics.queue),
+    ...limited.map(topics.slots),
+    ...(endpoint === null ? [] : [topics.slots(endpoint)]),
   ]),
   endpoint,
   wake: null,
@@ -98,7 +99,7 @@ export const createWaiters = ({ database, wakes, pollMs }: WaitersParts): Waiter
     if (uncalled.length === 0) return
     const queues = [...new Set(uncalled.flatMap((ticket) => ticket.queues))]
     const found = await database.run(readClaimableCounts, { queues, limit: uncalled.length })
-    for (const { queue, count } of found) wakeUp(`queue:${queue}`, count)
+    for (const { queue, count } of found) wakeUp(topics.queue(queue), count)
   }
 
   const poll = (): void => {
@@ -144,8 +145,8 @@ export const createWaiters = ({ database, wakes, pollMs }: WaitersParts): Waiter
       const timer = setInterval(poll, pollMs)
       timer.unref()
       offs.push(() => clearInterval(timer), wakes.onLost(poll))
-      for (const kind of ['queue:', 'room:']) {
-        offs.push(wakes.onPrefix(kind, (name, count) => wakeUp(`${kind}${name}`, count)))
+      for (const topic of [topics.queue, topics.slots]) {
+        offs.push(wakes.onPrefix(topic.prefix, (name, count) => wakeUp(topic(name), count)))
       }
     },
     stop: () => {

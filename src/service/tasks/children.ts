@@ -18,6 +18,7 @@ import {
 } from '../../store/move/children.ts'
 import { tryTransition } from '../../store/move/move.ts'
 import type { Database, Session } from '../../store/postgres/database.ts'
+import { topics } from '../../store/wake/topics.ts'
 import type { Wakes } from '../../store/wake/wake.ts'
 import type { NewChild } from '../contract.ts'
 import type { Registry } from '../registry.ts'
@@ -147,7 +148,7 @@ export const createChildTasks = (parts: ChildTasksParts): ChildTasks => {
       return orphans + (await sweepEach((due) => readStalledJoins(database, due), wake, notMoved))
     },
     start: () => {
-      off = wakes.onPrefix('parent:', (parentId) => {
+      off = wakes.onPrefix(topics.parent.prefix, (parentId) => {
         look(parentId).catch((error: unknown) => {
           if (!(error instanceof Refusal))
             log.warn({ todo: parentId, err: error }, 'a join was not told')

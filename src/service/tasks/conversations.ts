@@ -4,6 +4,7 @@
  * resumed by its own, and a newcomer that came while the front was being left looks again, since
  * neither of the two could see the other. What is missed even so, the sweep finds.
  */
+
 import { createHash } from 'node:crypto'
 import type { Log } from '../../base/log.ts'
 import type { Metrics } from '../../base/metrics.ts'
@@ -12,6 +13,7 @@ import { INTERRUPT_STATES } from '../../domain/lifecycle.ts'
 import type { Queue } from '../../domain/queue.ts'
 import { type Moved, overtake, readStalledLines, transitionLine } from '../../store/move/move.ts'
 import type { Database } from '../../store/postgres/database.ts'
+import { topics } from '../../store/wake/topics.ts'
 import type { Wakes } from '../../store/wake/wake.ts'
 import { sweepEach } from '../sweep-each.ts'
 
@@ -95,7 +97,7 @@ export const createConversations = ({
     sweep: () =>
       sweepEach((due) => readStalledLines(database, due), handOverOrOvertake, couldNotGoOn),
     start: () => {
-      off = wakes.onPrefix('line:', (line) => void look(line))
+      off = wakes.onPrefix(topics.line.prefix, (line) => void look(line))
     },
     stop: () => {
       off()

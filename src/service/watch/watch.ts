@@ -18,6 +18,7 @@ import {
   STEP,
 } from '../../store/todos/events.ts'
 import { readMissing, readSettled, readView } from '../../store/todos/view.ts'
+import { topics } from '../../store/wake/topics.ts'
 import type { Wakes } from '../../store/wake/wake.ts'
 import { createBatcher } from '../batcher.ts'
 import type { OpenFeed, Watch } from '../contract.ts'
@@ -309,12 +310,12 @@ export const createWatch = ({ database, wakes, pollMs }: WatchParts): RunningWat
       offs.push(
         () => clearInterval(poll),
         () => clearInterval(turning),
-        wakes.onPrefix('settled:', wakeSettled),
-        wakes.onPrefix('todo:', (id) => {
+        wakes.onPrefix(topics.settled.prefix, wakeSettled),
+        wakes.onPrefix(topics.todo.prefix, (id) => {
           remember(id)
           tails.get(id)?.nudge()
         }),
-        wakes.on('placed', () => feedTail?.nudge()),
+        wakes.on(topics.sequenced, () => feedTail?.nudge()),
         wakes.onLost(() => {
           unsureUntil = performance.now() + LATELY_MS
           lookAtAll()
