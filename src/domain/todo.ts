@@ -74,7 +74,10 @@ export interface Todo {
   createdAt: Date
   updatedAt: Date
   finishedAt: Date | null
-  limits: Limits
+  /** Limits on the time it may take; null is none (docs/lifecycle.md, "Clocks of a todo"). */
+  scheduleToStartSeconds: number | null
+  startToCloseSeconds: number | null
+  heartbeatSeconds: number | null
   /** Schedule-to-close: the moment past which there is no retry. */
   closeAt: Date | null
   /** Since when the attempt runs, the time spent in interrupts left out. */
@@ -107,13 +110,6 @@ export interface Child {
   /** Set while a failure has a retry scheduled, so that it has not ended. */
   retrying: boolean
   result: JsonObject | null
-}
-
-/** Limits on the time a todo may take; null is none (docs/lifecycle.md, "Clocks of a todo"). */
-interface Limits {
-  scheduleToStartSeconds: number | null
-  startToCloseSeconds: number | null
-  heartbeatSeconds: number | null
 }
 
 /** A message as stored: its place in the todo's order, and whether the holder has handled it. */

@@ -52,7 +52,7 @@ export const createBoardSessions = (parts: BoardSessionsParts): BoardSessions =>
   }
 
   /** Whoever its token belongs to now. */
-  const whoseIs = async ({ token_sha256: token }: BoardSessionRow): Promise<Caller | null> => {
+  const whoseIs = async ({ tokenHash: token }: BoardSessionRow): Promise<Caller | null> => {
     if (isAdmin(token)) return { kind: 'operator' }
     const endpoint = token && (await readEndpointByHash(database, token))
     return endpoint && { kind: 'endpoint', endpoint }
@@ -98,8 +98,8 @@ export const createBoardSessions = (parts: BoardSessionsParts): BoardSessions =>
             id: row.id,
             endpoint: caller?.kind === 'endpoint' ? caller.endpoint : null,
             live: caller !== null,
-            createdAt: row.created_at,
-            expiresAt: row.expires_at,
+            createdAt: row.createdAt,
+            expiresAt: row.expiresAt,
           }
         }),
       )

@@ -34,7 +34,7 @@ export const createGauges = ({ database, waiters, metrics, workers }: GaugesPart
     ])
     metrics.pushDeliveries.set({ state: 'pending' }, deliveries?.pending ?? 0)
     metrics.pushDeliveries.set({ state: 'dead' }, deliveries?.dead ?? 0)
-    metrics.pushOldestPendingSeconds.set(Math.max(0, deliveries?.oldest_seconds ?? 0))
+    metrics.pushOldestPendingSeconds.set(Math.max(0, deliveries?.oldestSeconds ?? 0))
     metrics.queueTodos.reset()
     metrics.queueOldestPendingSeconds.reset()
     metrics.queueOldestIdleSeconds.reset()
@@ -48,11 +48,11 @@ export const createGauges = ({ database, waiters, metrics, workers }: GaugesPart
       metrics.interruptOldestSeconds.set({ queue }, 0)
     }
     const oldestInterrupt = new Map<string, number>()
-    for (const { queue, state, count, oldest_seconds, idle_seconds } of counts) {
+    for (const { queue, state, count, oldestSeconds, idleSeconds } of counts) {
       metrics.queueTodos.set({ queue, state }, count)
-      const oldest = Math.max(0, oldest_seconds ?? 0)
-      if (idle_seconds !== null) {
-        metrics.queueOldestIdleSeconds.set({ queue }, Math.max(0, idle_seconds))
+      const oldest = Math.max(0, oldestSeconds ?? 0)
+      if (idleSeconds !== null) {
+        metrics.queueOldestIdleSeconds.set({ queue }, Math.max(0, idleSeconds))
       }
       if (state === 'pending') metrics.queueOldestPendingSeconds.set({ queue }, oldest)
       if ((INTERRUPT_STATES as readonly string[]).includes(state)) {

@@ -59,7 +59,7 @@ export const createRetry = ({ database, submitter, childTasks }: RetryParts): Re
 }
 
 /** As long as the dead one had, counted anew. */
-const timeoutsOf = ({ limits, closeAt, createdAt }: Todo): Timeouts => ({
+const timeoutsOf = ({ closeAt, createdAt, ...limits }: Todo): Timeouts => ({
   ...(limits.scheduleToStartSeconds !== null && { scheduleToStart: limits.scheduleToStartSeconds }),
   ...(limits.startToCloseSeconds !== null && { startToClose: limits.startToCloseSeconds }),
   ...(limits.heartbeatSeconds !== null && { heartbeat: limits.heartbeatSeconds }),

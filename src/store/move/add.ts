@@ -20,7 +20,8 @@ import {
   type SendKey,
   toKnown,
 } from '../todos/idempotency.ts'
-import { TODO_COLUMNS, type TodoRow, toTodo } from '../todos/row.ts'
+import { TODO_COLUMNS } from '../todos/row.ts'
+import { topics, wakeOf } from '../wake/topics.ts'
 import { addingConfig, pushValues } from './effects.ts'
 
 export interface NewTodo {
@@ -121,10 +122,10 @@ where not exists (select from added) and exists (select from queues q where q.na
   keyed ? OR_KNOWN : ''
 }`
 
-const addPlain = statement<TodoRow>('todo_add', addText({}))
-const addHooked = statement<TodoRow>('todo_add_hooked', addText({ hooked: true }))
-const addKeyed = statement<TodoRow & KnownRow>('todo_add_once', addText({ keyed: true }))
-const addKeyedHooked = statement<TodoRow & KnownRow>(
+const addPlain = statement<Todo>('todo_add', addText({}))
+const addHooked = statement<Todo>('todo_add_hooked', addText({ hooked: true }))
+const addKeyed = statement<Todo & KnownRow>('todo_add_once', addText({ keyed: true }))
+const addKeyedHooked = statement<Todo & KnownRow>(
   'todo_add_once_hooked',
   addText({ keyed: true, hooked: true }),
 )
@@ -133,7 +134,7 @@ const addKeyedHooked = statement<TodoRow & KnownRow>(
  * Many at once, of the kind that needs no look at anything else: first in their lines, with nothing
  * that only few have.
  */
-const addManyStatement = statement<TodoRow>(
+const addManyStatement = statement<Todo>(
   'todo_add_many',
   `
 with given as materialized (
@@ -201,7 +202,7 @@ export const addTodos = async (
     metadata: column(({ metadata }) => metadata && JSON.stringify(metadata)),
     details: column(({ detail }) => JSON.stringify(detail)),
   })
-  const added = new Map(rows.map((row) => [row.id, announced(session, toTodo(row), false)]))
+  const added = new Map(rows.map((row) => [row.id, announced(session, row, false)]))
   return todos.map(({ id }) => added.get(id) ?? null)
 }
 
@@ -209,7 +210,7 @@ export const addTodos = async (
 const TRIES = 5
 
 /** `other` reads a row that is no new todo; null asks for another try. */
-const add = async <Row extends TodoRow, Other>(
+const add = async <Row extends Todo, Other>(
   session: Session,
   chosen: Statement<Row>,
   todo: NewTodo,
@@ -224,7 +225,7 @@ const add = async <Row extends TodoRow, Other>(
       throw error
     })
     if (!row) return null
-    if (row.id !== null) return announced(session, toTodo(row), isTold)
+    if (row.id !== null) return announced(session, row, isTold)
     const instead = other(row)
     if (instead) return instead
     if (tried >= TRIES) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
@@ -233,9 +234,9 @@ const add = async <Row extends TodoRow, Other>(
 
 const announced = (session: Session, added: Todo, isTold: boolean): Todo => {
   session.wake([
-    { topic: 'feed', count: 1, only: 'here' as const },
-    ...(added.dueAt ? [{ topic: `queue:${added.queue}`, count: 1 }] : []),
-    ...(isTold ? [{ topic: 'deliveries', count: 1 }] : []),
+    { topic: topics.feed, count: 1, only: 'here' },
+    ...(added.dueAt ? [wakeOf(topics.queue(added.queue))] : []),
+    ...(isTold ? [wakeOf(topics.deliveries)] : []),
   ])
   return added
 }

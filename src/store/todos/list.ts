@@ -7,8 +7,8 @@ import { ENDED_STATES, STATE_NAMES, type State } from '../../domain/lifecycle.ts
 import type { Todo, TodoFilter, TodoPage } from '../../domain/todo.ts'
 import type { Session } from '../postgres/database.ts'
 import { stateList } from '../postgres/literals.ts'
-import { TODO_COLUMNS, type TodoRow } from './row.ts'
-import { type DocumentsRow, documentsOf, toView } from './view.ts'
+import { TODO_COLUMNS } from './row.ts'
+import { documentsOf, toView, type ViewRow } from './view.ts'
 
 /**
  * A page ends early where its messages and artifacts come to more than this, in bytes of JSON. One
@@ -178,7 +178,7 @@ export const listTodos = async (
     found.whereRaw('(t.status_at, t.id) < (?::timestamptz, ?::uuid)', [at, id])
   }
   const [rows, [total]] = await Promise.all([
-    run<TodoRow & DocumentsRow & { found: string }>(session, pageOf(found, filter)),
+    run<ViewRow & { found: string }>(session, pageOf(found, filter)),
     run<{ count: string }>(session, counted(filter, scope)),
   ])
   const todos = rows.slice(0, filter.pageSize).map((row) => toView(row, filter.includeArtifacts))
