@@ -26,7 +26,6 @@ import {
   type Wake,
 } from '../postgres/database.ts'
 import { KEY_ONCE } from '../todos/idempotency.ts'
-import { type TodoRow, toTodo } from '../todos/row.ts'
 import { scopeSql, scopeValues } from '../todos/scope.ts'
 import { type BatchItem, batchValues } from './batch.ts'
 import { type Change, parameters } from './change.ts'
@@ -58,15 +57,8 @@ export interface Moved {
   hasWebhooks: boolean
 }
 
-interface MovedRow extends TodoRow {
-  from_state: State
-  former_owner: string | null
-  ready: ReadyReason | null
-  timeout: string | null
-  heir: string | null
-  answer_waits: boolean | null
-  has_webhooks: boolean
-}
+/** The todo's own columns, and beside them what the statement answers of the move. */
+type MovedRow = Todo & Omit<Moved, 'todo'>
 
 const compile = <Row extends MovedRow>(verb: Verb, text: string): Statement<Row> =>
   statement<Row>(`todo_${verb}`, text)
@@ -116,14 +108,14 @@ export const claimStatements = <Extra>(extra: string): ClaimStatements<Extra> =>
 const sizeOf = (limit: number): number => CLAIM_SIZES.findLast((size) => size <= limit) ?? 1
 
 const toMoved = (row: MovedRow): Moved => ({
-  todo: toTodo(row),
-  from: row.from_state,
-  formerOwner: row.former_owner,
+  todo: row,
+  from: row.from,
+  formerOwner: row.formerOwner,
   ready: row.ready,
   timeout: row.timeout,
-  nextInLine: row.heir,
-  answerWaits: row.answer_waits ?? false,
-  hasWebhooks: row.has_webhooks,
+  nextInLine: row.nextInLine,
+  answerWaits: row.answerWaits,
+  hasWebhooks: row.hasWebhooks,
 })
 
 /** A limit on how much runs at once has a place again: the holder ended or asked, or was taken over. */

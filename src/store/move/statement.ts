@@ -83,9 +83,9 @@ const moved = (verb: Verb, more = ''): string => {
 /** Who is next in the line, where the verb may have left its front. */
 const heir = (verb: Verb): string =>
   leavesFront(verb)
-    ? `(select h.id from heir h where h.line = m.line) as heir,
-  (select h.state <> 'pending' from heir h where h.line = m.line) as answer_waits`
-    : 'null::uuid as heir, false as answer_waits'
+    ? `(select h.id from heir h where h.line = m.line) as "nextInLine",
+  coalesce((select h.state <> 'pending' from heir h where h.line = m.line), false) as "answerWaits"`
+    : 'null::uuid as "nextInLine", false as "answerWaits"'
 
 /** Holds, or fails the statement with a serialization error, so that it is run again. */
 const agreement = (verb: Verb): string =>
@@ -128,7 +128,7 @@ const clausesOf = (verb: Verb): string =>
   ].join('')
 
 const answer = (verb: Verb, extra = ''): string => `
-select ${TODO_COLUMNS('m')}, m.from_state, m.former_owner, m.ready, m.timeout,
-  m.push_version > 0 as has_webhooks, ${heir(verb)}${extra}
+select ${TODO_COLUMNS('m')}, m.from_state as "from", m.former_owner as "formerOwner", m.ready, m.timeout,
+  m.push_version > 0 as "hasWebhooks", ${heir(verb)}${extra}
 from moved m
 where ${agreement(verb)}${shownAs(verb) ? ` and ${webhooksAgree}` : ''}`
