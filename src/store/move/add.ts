@@ -1,4 +1,4 @@
-/** A todo made: pending and claimable, or in line behind its conversation, or refused at intake. */
+/** Adding todos: pending and claimable, or in line behind their conversation, or refused at intake. */
 import { Refusal } from '../../domain/errors.ts'
 import type { Timeouts } from '../../domain/policy.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
@@ -36,13 +36,13 @@ export interface NewTodo {
   detail: EventDetail
   timeouts?: Timeouts
   retryOf?: string
-  /** The conversation to stand in line in. */
+  /** The conversation in whose line it stands. */
   line?: string
-  /** Nobody can stand in that line yet. */
+  /** No other todo can stand in that line yet. */
   firstInLine?: boolean
-  /** Refused at intake: it is written down as ended. */
+  /** Refused at intake: it is added as ended. */
   rejected?: boolean
-  /** A child: of whom (null: nobody any more), how deep, and by when it has to end at the latest. */
+  /** For a child: its parent (null where that is gone), its depth, and when it must end at the latest. */
   parent?: { id: string | null; depth: number; closeAt: Date | null }
   effects?: readonly string[]
   /** Its first webhook. */
@@ -170,7 +170,7 @@ told as (
 select ${TODO_COLUMNS('a')} from added a`,
 )
 
-/** May be added by {@link addTodos}. */
+/** True for a todo that {@link addTodos} may add. */
 export const isPlain = (todo: NewTodo): boolean =>
   (todo.line === undefined || todo.firstInLine === true) &&
   todo.retryOf === undefined &&
@@ -206,10 +206,10 @@ export const addTodos = async (
   return todos.map(({ id }) => added.get(id) ?? null)
 }
 
-/** A newcomer that lost the race for the front is added again, behind the winner. */
+/** How often a todo is tried that loses the race for the front: it is added again, behind the winner. */
 const TRIES = 5
 
-/** `other` reads a row that is no new todo; null asks for another try. */
+/** `other` reads a row that is not a new todo; its null asks for another try. */
 const add = async <Row extends Todo, Other>(
   session: Session,
   chosen: Statement<Row>,
@@ -261,7 +261,7 @@ export const addTodoOnce = async (
   } catch (error) {
     if (!isUniqueViolation(error, KEY_ONCE)) throw error
   }
-  // Sent twice at the same moment: the other one is in, and known from now on.
+  // It was sent twice at the same moment: the other one was added, and its key is known from now on.
   return once()
 }
 

@@ -7,7 +7,7 @@ import { columnsOf, readOne } from '../postgres/rows.ts'
 import { STALLED_JOINS } from './conditions.ts'
 import type { Due } from './move.ts'
 
-/** A parent may go on forking for ever: its claim carries this many children at most. */
+/** A parent may go on forking for ever, so its claim carries this many children at most. */
 const CHILDREN_CARRIED = 1000
 
 const CHILD = columnsOf<Child>()(['id queue state'], {

@@ -1,4 +1,4 @@
-/** The claim, and everything its claimant needs to begin, in one statement. */
+/** The claim, together with everything the claimant needs to begin, in one statement. */
 
 import type { Attempt, Child, StoredMessage, TodoView } from '../../domain/todo.ts'
 import type { Session } from '../postgres/database.ts'
@@ -12,7 +12,7 @@ export interface ClaimedRow {
   view: TodoView
   unread: StoredMessage[]
   priorAttempts: Attempt[]
-  /** The lease of an earlier holder had lapsed: this claim ended its attempt. */
+  /** The lease of an earlier holder had lapsed, and this claim ended that holder's attempt. */
   tookOver: boolean
   children: Child[]
 }
@@ -25,7 +25,7 @@ interface Extra extends ViewRow {
   owed: number[] | null
 }
 
-/** On a first claim there is nothing but the message: the rest is not even looked for. */
+/** On a first claim there is nothing but the message, so the rest is not even looked for. */
 const claims = claimStatements<Extra>(`,
   case when m.attempts_total > 1 then ${childrenOf('m')} end as children,
   case when m.unread > 0 then (select json_agg(o.seq order by o.seq) from messages o
@@ -47,7 +47,7 @@ export interface Claimed {
   more: boolean
 }
 
-/** Up to `limit` todos of these queues, claimed; none where none is due. */
+/** Claims up to `limit` todos of these queues; none where none is due. */
 export const readClaimed = async (
   session: Session,
   queues: readonly string[],

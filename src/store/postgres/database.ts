@@ -1,9 +1,8 @@
 /**
- * The way to PostgreSQL: one bounded pool, named prepared statements, transactions, and what every
- * failure means. Statements are written with `:named` parameters and compiled once. SQLSTATEs are
- * looked at here and, of the very first connection, in reach.ts; nowhere else.
+ * The way to PostgreSQL: one bounded pool, named prepared statements, and transactions. Statements are
+ * written with `:named` parameters and compiled once. What an error means is in pg-errors.ts.
  *
- * A statement rings after it has committed: at once outside a transaction, else after COMMIT.
+ * Wakes go out once their statement has committed: at once outside a transaction, else after COMMIT.
  */
 import { createHash } from 'node:crypto'
 import pg from 'pg'
@@ -34,27 +33,27 @@ export const statement = <Row>(label: string, text: string): Statement<Row> => {
   return { name: `${label}_${digest}`, text: compiled, order }
 }
 
-/** What is rung after a commit: a topic and, for queues, how many todos became claimable. */
+/** A hint sent after a commit: a topic and, for queues, how many todos became claimable. */
 export interface Wake {
   topic: string
   count: number
-  /** Who hears it; without it, everybody. */
+  /** Which processes hear it; all of them where this is left out. */
   only?: 'here' | 'elsewhere'
 }
 
-/** What a store function needs: to run statements, and to say what should be rung for them. */
+/** What a store function needs: to run statements, and to wake those who wait for their effect. */
 export interface Session {
   run<Row>(statement: Statement<Row>, values: Values): Promise<Row[]>
   /** A one-off query, for lists whose shape depends on their filters. */
   query<Row>(text: string, values: readonly Value[]): Promise<Row[]>
-  wake(rings: readonly Wake[]): void
+  wake(wakes: readonly Wake[]): void
 }
 
 export interface Database extends Session {
-  /** May run `work` again after a serialization failure or deadlock: nothing but SQL inside. */
+  /** May run `work` again after a serialization failure or deadlock, so it must do nothing but SQL. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T>
-  onWake(listener: (rings: readonly Wake[]) => void): void
-  /** Connections: open, idle, asked for in vain so far, and how many there may be. */
+  onWake(listener: (wakes: readonly Wake[]) => void): void
+  /** Connections: how many are open, are idle, are waited for, and may be open at most. */
   counts(): { total: number; idle: number; waiting: number; size: number }
   close(): Promise<void>
 }
@@ -63,7 +62,7 @@ const isRead = ({ text }: Statement<unknown>): boolean => /^\s*select\b/i.test(t
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
-/** `writes` is asked after a failure: whether what had been sent by then may have been done. */
+/** `writes` is called after a failure: may what had been sent by then have been done? */
 const runAgainWhile = async <T>(work: () => Promise<T>, writes: () => boolean): Promise<T> => {
   for (let run = 1; ; run += 1) {
     try {
@@ -77,7 +76,7 @@ const runAgainWhile = async <T>(work: () => Promise<T>, writes: () => boolean): 
 
 export interface DatabaseOptions {
   connectionString: string
-  /** Connections at most; LISTEN has one of its own beside them. */
+  /** The most connections it opens; LISTEN has one of its own beside these. */
   poolSize?: number
   /** How long a caller may wait for a connection, in ms. */
   acquireMs?: number
@@ -85,16 +84,16 @@ export interface DatabaseOptions {
   /** How long a statement may wait for a lock. */
   lockMs?: number
   /**
-   * Through a pooler that lends connections for a transaction each: nothing may be left on one, no
+   * Through a pooler that lends a connection for one transaction at a time: nothing may be left on it, no
    * prepared statement and no setting.
    */
   pooled?: boolean
 }
 
-/** What a statement gets beyond its own limit before its connection counts as lost. */
+/** How long beyond its own limit a statement may take before its connection counts as lost. */
 const LOST_AFTER_MS = 5000
 
-/** The URL's own options would replace ours; they come after ours and so have the last word. */
+/** The URL's own options would replace ours; put after ours, they are added and still win. */
 const withOptions = (connectionString: string, ours: string): string => {
   const [address, ...query] = connectionString.split('?')
   const params = new URLSearchParams(query.join('?'))
@@ -103,8 +102,8 @@ const withOptions = (connectionString: string, ours: string): string => {
 }
 
 /**
- * Plans are kept by each connection, and one made while a table was still small would go on
- * reading all of it. Every statement here finds its rows by an index. Where there is none, before
+ * Each connection keeps its plans, and one made while a table was still small would go on reading all
+ * of it. Every statement here finds its rows by an index. Where there is none, before
  * PostgreSQL 18, the plan then costs so much on paper that compiling it would pay: half a second
  * for each statement. Planning a claim takes three times as long as running it, and knowing its
  * parameters changes nothing: it is planned once.
@@ -127,19 +126,19 @@ export const openDatabase = (options: DatabaseOptions): Database => {
       lock_timeout: options.lockMs ?? 10_000,
       idle_in_transaction_session_timeout: 10_000,
     }),
-    // The limits above are kept by the server. A server that went away without a word keeps none.
+    // The server enforces the limits above. A server that went away without a word enforces none.
     query_timeout: statementMs + LOST_AFTER_MS,
     keepAlive: true,
   })
-  // An idle connection that breaks is replaced at the next use; without a listener node would die.
+  // An idle connection that breaks is replaced at the next use; without a listener Node would exit.
   pool.on('error', () => {})
-  // So would it where one that was given back as broken is told once more, while it is closed,
-  // that the server ends: by then the pool listens no longer.
+  // It would also exit where a broken connection, while the pool closes it, hears that the server shuts
+  // down: by then the pool no longer listens.
   pool.on('connect', (client) => client.on('error', () => {}))
 
-  let listener: (rings: readonly Wake[]) => void = () => {}
-  const wakeNow = (rings: readonly Wake[]) => {
-    if (rings.length > 0) listener(rings)
+  let listener: (wakes: readonly Wake[]) => void = () => {}
+  const wakeNow = (wakes: readonly Wake[]) => {
+    if (wakes.length > 0) listener(wakes)
   }
 
   const runOn = async <Row>(
@@ -156,13 +155,13 @@ export const openDatabase = (options: DatabaseOptions): Database => {
   }
 
   const transaction = async <T>(work: (session: Session) => Promise<T>): Promise<T> => {
-    const rings: Wake[] = []
+    const wakes: Wake[] = []
     let committing = false
     const attempt = async (): Promise<T> => {
-      rings.length = 0
+      wakes.length = 0
       const client = await pool.connect()
       let broken: Error | undefined
-      // A connection that dies while ours says so twice: to the query, and here.
+      // A connection that dies while we use it reports that twice: to the query, and here.
       const onError = (error: Error) => {
         broken = error
       }
@@ -172,13 +171,13 @@ export const openDatabase = (options: DatabaseOptions): Database => {
         const value = await work({
           run: (statement, values) => runOn(client, statement, values),
           query: async (text, values) => (await client.query(text, [...values])).rows,
-          wake: (more) => rings.push(...more),
+          wake: (more) => wakes.push(...more),
         })
         committing = true
         await client.query('commit')
         return value
       } catch (error) {
-        // Nothing is said any more on a connection that gave no answer: it is thrown away.
+        // A connection that gave no answer is thrown away without another query.
         if (isLost(error)) broken = error
         else {
           await client.query('rollback').catch((failed: Error) => {
@@ -192,7 +191,7 @@ export const openDatabase = (options: DatabaseOptions): Database => {
       }
     }
     const result = await runAgainWhile(attempt, () => committing)
-    wakeNow(rings)
+    wakeNow(wakes)
     return result
   }
 

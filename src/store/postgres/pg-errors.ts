@@ -5,11 +5,11 @@
 import pg from 'pg'
 import { Refusal } from '../../domain/errors.ts'
 
-/** Matches `constraint` of a unique violation. */
+/** A unique violation of this constraint. */
 export const isUniqueViolation = (error: unknown, constraint: string): boolean =>
   error instanceof pg.DatabaseError && error.code === '23505' && error.constraint === constraint
 
-/** Serialization failure and deadlock: nothing was done, and doing it again is the answer. */
+/** Serialization failure and deadlock: nothing was done, and the remedy is to run it again. */
 const RUN_AGAIN = new Set(['40001', '40P01'])
 export const RUN_AGAIN_TIMES = 10
 
@@ -35,7 +35,7 @@ const isAway = (error: unknown): boolean => {
   )
 }
 
-/** The server has not answered, not even that the statement took too long. */
+/** The server has not answered at all, not even to say that the statement took too long. */
 export const isLost = (error: unknown): error is Error =>
   error instanceof Error && error.message === 'Query read timeout'
 
@@ -46,16 +46,16 @@ export const runsAgain = (error: unknown): boolean =>
 const isTimeout = (error: unknown): boolean =>
   error instanceof pg.DatabaseError && (error.code === '57014' || error.code === '55P03')
 
-/** An id is any text to a caller; one that is no uuid names nothing that could be there. */
+/** To a caller an id is any text; one that is not a uuid names nothing that could exist. */
 const isNoId = (error: unknown): boolean =>
   error instanceof pg.DatabaseError && error.code === '22P02' && error.routine === 'string_to_uuid'
 
-/** Of a server that takes no connection now: starting, full, without this database. */
-const NOT_TAKEN = new Set(['57P03', '53300', '3D000', '08001', '08004'])
+/** The server accepts no connection now: it is starting or full, or lacks this database. */
+const NOT_ACCEPTED = new Set(['57P03', '53300', '3D000', '08001', '08004'])
 
-/** It failed before a word of it had left. */
+/** It failed before anything had been sent. */
 const isUnsent = (error: unknown): boolean => {
-  if (error instanceof pg.DatabaseError) return NOT_TAKEN.has(error.code ?? '')
+  if (error instanceof pg.DatabaseError) return NOT_ACCEPTED.has(error.code ?? '')
   const { code = '', message } = error as NodeJS.ErrnoException
   return (
     /^(ECONNREFUSED|ENOENT|ENOTFOUND|EAI_AGAIN|EHOST)/.test(code) ||
@@ -63,7 +63,7 @@ const isUnsent = (error: unknown): boolean => {
   )
 }
 
-/** `writes`: had it been sent, and only its answer got lost, it may have been done. */
+/** `writes`: if it was sent and only its answer got lost, it may have been done. */
 export const asRefusal = (error: unknown, writes: boolean): unknown => {
   if (isNoId(error)) return new Refusal('not_found')
   const away = isAway(error)

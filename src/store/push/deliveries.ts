@@ -20,7 +20,7 @@ export interface LeasedWebhook {
 export interface LeasedDelivery extends LeasedWebhook {
   id: string
   seq: number
-  /** This one counted. */
+  /** How many tries there were, this one included. */
   attempts: number
   ageSeconds: number
   /** When the lease was granted, by the database's clock. */
