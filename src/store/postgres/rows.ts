@@ -18,17 +18,17 @@ type Instead<T> = { readonly [Member in keyof T]?: string }
 export interface Columns<T> {
   /** Columns of a select. */
   select(alias: string, instead?: Instead<T>): string
-  /** One JSON object; its moments are texts until {@link Columns.revive} has seen it. */
+  /** A JSON object; its dates are texts until {@link Columns.revive} has converted them. */
   json(alias: string): string
-  /** Makes Dates of the moments in what `json`, or json_agg over `select`, brought; in place. */
+  /** Converts, in place, the dates in documents that `json`, or json_agg over `select`, has built. */
   revive(documents: T[] | null): T[]
 }
 
 const snakeCase = (member: string): string =>
   member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-/** JSON has no dates. A member that is one is named so, in the domain and in the schema. */
-const isMoment = (member: string): boolean => member.endsWith('At')
+/** JSON has no dates. Members that are dates end in `At`, in the domain as in the schema. */
+const isDate = (member: string): boolean => member.endsWith('At')
 
 /**
  * The columns of a domain type: its members by name, in lines of words, each a column of the same name in
@@ -48,17 +48,20 @@ export const columnsOf =
         .map((name): [string, Expression] => [name, (alias) => `${alias}.${snakeCase(name)}`]),
       ...Object.entries<Expression>(computed ?? {}),
     ]
-    const moments = members.map(([name]) => name).filter(isMoment) as (keyof T)[]
+    const dates = members.map(([name]) => name).filter(isDate) as (keyof T)[]
     return {
       select: (alias, instead: Record<string, string | undefined> = {}) =>
         members
-          .map(([name, expression]) => `${instead[name] ?? expression(alias)} as "${name}"`)
+          .map(([name, of]) => {
+            const expression = instead[name] ?? of(alias)
+            return expression === `${alias}.${name}` ? expression : `${expression} as "${name}"`
+          })
           .join(', '),
       json: (alias) =>
         `json_build_object(${members.map(([name, of]) => `'${name}', ${of(alias)}`).join(', ')})`,
       revive: (documents) => {
         for (const document of documents ?? []) {
-          for (const name of moments) {
+          for (const name of dates) {
             const text = document[name] as string | null
             if (text !== null) document[name] = new Date(text) as T[keyof T]
           }
