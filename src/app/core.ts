@@ -2,6 +2,7 @@
  * Everything below HTTP, built once: the connections, the services over them, what runs in the
  * background, and the order in which all of it starts and stops.
  */
+
 import type { Stop } from '../background/drain.ts'
 import { createSupervisor } from '../background/supervisor.ts'
 import { createWorkers } from '../background/workers.ts'
@@ -31,6 +32,7 @@ import { createSendRate } from '../service/tasks/send-rate.ts'
 import { createSubmitter } from '../service/tasks/submit.ts'
 import { createHooks } from '../service/watch/hooks.ts'
 import { createWatch } from '../service/watch/watch.ts'
+import { topics } from '../store/wake/topics.ts'
 import type { Wakes } from '../store/wake/wake.ts'
 import { createGuard } from '../webhook/guard.ts'
 import { newSecret } from '../webhook/signature.ts'
@@ -73,7 +75,7 @@ const createBackground = (options: SwitchboardOptions, parts: BackgroundParts) =
     listen: wakes.run,
     log,
     metrics,
-    onCommitted: (listener) => wakes.on('feed', listener),
+    onCommitted: (listener) => wakes.on(topics.feed, listener),
     reapMs: options.reapMs ?? REAP_MS,
     comeDueMs: options.comeDueMs ?? COME_DUE_MS,
     placeMs: options.placeMs ?? SEQUENCE_MS,

@@ -1,5 +1,6 @@
-/** Settings rows: what an operator may change while everything runs. Values are text as typed. */
+/** Settings: what an operator may change while everything runs. Values are kept as the text that was typed. */
 import { type Session, statement } from '../postgres/database.ts'
+import { topics, wakeOf } from '../wake/topics.ts'
 
 const readAll = statement<{ key: string; value: string }>(
   'settings_read',
@@ -22,5 +23,5 @@ export const writeSetting = async (
   value: string | null,
 ): Promise<void> => {
   await (value === null ? session.run(drop, { key }) : session.run(put, { key, value }))
-  session.wake([{ topic: 'settings', count: 1 }])
+  session.wake([wakeOf(topics.settings)])
 }

@@ -1,4 +1,4 @@
-/** A todo made: pending and claimable, or in line behind its conversation, or refused at intake. */
+/** Adding todos: pending and claimable, or in line behind their conversation, or refused at intake. */
 import { Refusal } from '../../domain/errors.ts'
 import type { Timeouts } from '../../domain/policy.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
@@ -21,7 +21,8 @@ import {
   type SendKey,
   toKnown,
 } from '../todos/idempotency.ts'
-import { TODO_COLUMNS, type TodoRow, toTodo } from '../todos/row.ts'
+import { TODO_COLUMNS } from '../todos/row.ts'
+import { topics, wakeOf } from '../wake/topics.ts'
 import { addingConfig, pushValues } from './effects.ts'
 
 export interface NewTodo {
@@ -36,13 +37,13 @@ export interface NewTodo {
   detail: EventDetail
   timeouts?: Timeouts
   retryOf?: string
-  /** The conversation to stand in line in. */
+  /** The conversation in whose line it stands. */
   line?: string
-  /** Nobody can stand in that line yet. */
+  /** No other todo can stand in that line yet. */
   firstInLine?: boolean
-  /** Refused at intake: it is written down as ended. */
+  /** Refused at intake: it is added as ended. */
   rejected?: boolean
-  /** A child: of whom (null: nobody any more), how deep, and by when it has to end at the latest. */
+  /** For a child: its parent (null where that is gone), its depth, and when it must end at the latest. */
   parent?: { id: string | null; depth: number; closeAt: Date | null }
   effects?: readonly string[]
   /** Its first webhook. */
@@ -121,14 +122,14 @@ where not exists (select from added) and exists (select from queues q where q.na
   whole ? OR_KNOWN : ''
 }`
 
-const addPlain = statement<TodoRow>('todo_add', addText(false))
-const addWhole = statement<TodoRow & KnownRow>('todo_add_whole', addText(true))
+const addPlain = statement<Todo>('todo_add', addText(false))
+const addWhole = statement<Todo & KnownRow>('todo_add_whole', addText(true))
 
 /**
  * Many at once, of the kind that needs no look at anything else: first in their lines, with nothing
  * that only few have.
  */
-const addManyStatement = statement<TodoRow>(
+const addManyStatement = statement<Todo>(
   'todo_add_batch',
   sql`
 with batch as materialized (
@@ -164,7 +165,7 @@ told as (
 select ${TODO_COLUMNS('a')} from added a`,
 )
 
-/** May be added by {@link addTodos}. */
+/** True for a todo that {@link addTodos} may add. */
 export const isPlain = (todo: NewTodo): boolean =>
   (todo.line === undefined || todo.firstInLine === true) &&
   todo.retryOf === undefined &&
@@ -196,15 +197,15 @@ export const addTodos = async (
     metadata: column(({ metadata }) => metadata && JSON.stringify(metadata)),
     details: column(({ detail }) => JSON.stringify(detail)),
   })
-  const added = new Map(rows.map((row) => [row.id, announced(session, toTodo(row), false)]))
+  const added = new Map(rows.map((row) => [row.id, announced(session, row, false)]))
   return todos.map(({ id }) => added.get(id) ?? null)
 }
 
-/** A newcomer that lost the race for the front is added again, behind the winner. */
+/** How often a todo is tried that loses the race for the front: it is added again, behind the winner. */
 const TRIES = 5
 
-/** `other` reads a row that is no new todo; null asks for another try. */
-const add = async <Row extends TodoRow, Other>(
+/** `other` reads a row that is not a new todo; its null asks for another try. */
+const add = async <Row extends Todo, Other>(
   session: Session,
   chosen: Statement<Row>,
   todo: NewTodo,
@@ -219,7 +220,7 @@ const add = async <Row extends TodoRow, Other>(
       throw error
     })
     if (!row) return null
-    if (row.id !== null) return announced(session, toTodo(row), isTold)
+    if (row.id !== null) return announced(session, row, isTold)
     const instead = other(row)
     if (instead) return instead
     if (tried >= TRIES) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
@@ -228,9 +229,9 @@ const add = async <Row extends TodoRow, Other>(
 
 const announced = (session: Session, added: Todo, isTold: boolean): Todo => {
   session.wake([
-    { topic: 'feed', count: 1, only: 'here' as const },
-    ...(added.dueAt ? [{ topic: `queue:${added.queue}`, count: 1 }] : []),
-    ...(isTold ? [{ topic: 'deliveries', count: 1 }] : []),
+    { topic: topics.feed, count: 1, only: 'here' },
+    ...(added.dueAt ? [wakeOf(topics.queue(added.queue))] : []),
+    ...(isTold ? [wakeOf(topics.deliveries)] : []),
   ])
   return added
 }
@@ -241,8 +242,8 @@ const announced = (session: Session, added: Todo, isTold: boolean): Todo => {
  */
 export const addTodo = (session: Session, todo: NewTodo): Promise<Todo | null> =>
   todo.push
-    ? add<TodoRow & KnownRow, never>(session, addWhole, todo, {}, () => null)
-    : add<TodoRow, never>(session, addPlain, todo, {}, () => null)
+    ? add<Todo & KnownRow, never>(session, addWhole, todo, {}, () => null)
+    : add<Todo, never>(session, addPlain, todo, {}, () => null)
 
 /** As addTodo where the key is free, and claims it; else what it was claimed for. */
 export const addTodoOnce = async (
@@ -256,7 +257,7 @@ export const addTodoOnce = async (
   } catch (error) {
     if (!isUniqueViolation(error, KEY_ONCE)) throw error
   }
-  // Sent twice at the same moment: the other one is in, and known from now on.
+  // It was sent twice at the same moment: the other one was added, and its key is known from now on.
   return once()
 }
 

@@ -28,8 +28,8 @@ import {
 import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import { plannedEachTime } from '../postgres/statement.ts'
 import { KEY_ONCE } from '../todos/idempotency.ts'
-import { type TodoRow, toTodo } from '../todos/row.ts'
 import { scopeSql, scopeValues } from '../todos/scope.ts'
+import { topics } from '../wake/topics.ts'
 import { type BatchItem, batchValues, type Change, parameters } from './change.ts'
 import { FREE } from './conditions.ts'
 import {
@@ -68,15 +68,8 @@ export interface Moved {
   hasWebhooks: boolean
 }
 
-interface MovedRow extends TodoRow {
-  from_state: State
-  former_owner: string | null
-  ready: ReadyReason | null
-  timeout: string | null
-  next_in_line: string | null
-  answer_waits: boolean | null
-  has_webhooks: boolean
-}
+/** The todo's own columns, and beside them what the statement answers of the move. */
+type MovedRow = Todo & Omit<Moved, 'todo'>
 
 type Way = 'one' | 'due' | 'batch' | 'line'
 
@@ -116,14 +109,14 @@ const lineStatements = compileAll(LINE_VERBS, 'line', (verb) =>
 )
 
 const toMoved = (row: MovedRow): Moved => ({
-  todo: toTodo(row),
-  from: row.from_state,
-  formerOwner: row.former_owner,
+  todo: row,
+  from: row.from,
+  formerOwner: row.formerOwner,
   ready: row.ready,
   timeout: row.timeout,
-  nextInLine: row.next_in_line,
-  answerWaits: row.answer_waits ?? false,
-  hasWebhooks: row.has_webhooks,
+  nextInLine: row.nextInLine,
+  answerWaits: row.answerWaits,
+  hasWebhooks: row.hasWebhooks,
 })
 
 /** A limit on how much runs at once has a place again: the holder ended or asked, or was taken over. */
@@ -145,27 +138,27 @@ const wakesOf = (verb: Verb, moved: readonly Moved[]): Wake[] => {
   if (moved.length === 0 || !rule(verb).event) return []
   const counts = new Map<string, number>()
   const wake = (topic: string): void => void counts.set(topic, (counts.get(topic) ?? 0) + 1)
-  if (shownAs(verb) && moved.some(({ hasWebhooks }) => hasWebhooks)) wake('deliveries')
-  for (const line of linesBehind(verb, moved)) wake(`line:${line}`)
+  if (shownAs(verb) && moved.some(({ hasWebhooks }) => hasWebhooks)) wake(topics.deliveries)
+  for (const line of linesBehind(verb, moved)) wake(topics.line(line))
   for (const one of moved) {
     const { todo, ready, nextInLine, answerWaits } = one
-    wake(`todo:${todo.id}`)
-    if (todo.finishedAt || todo.interruptedAt) wake(`settled:${todo.id}`)
+    wake(topics.todo(todo.id))
+    if (todo.finishedAt || todo.interruptedAt) wake(topics.settled(todo.id))
     if (freedSlot(one)) {
-      wake(`room:${todo.queue}`)
-      wake(`room:${one.formerOwner}`)
+      wake(topics.slots(todo.queue))
+      if (one.formerOwner) wake(topics.slots(one.formerOwner))
     }
-    if (ready) wake(`queue:${todo.queue}`)
-    if (todo.parentId && todo.finishedAt) wake(`parent:${todo.parentId}`)
-    if (nextInLine && answerWaits) wake(`line:${todo.line}`)
+    if (ready) wake(topics.queue(todo.queue))
+    if (todo.parentId && todo.finishedAt) wake(topics.parent(todo.parentId))
+    if (nextInLine && todo.line && answerWaits) wake(topics.line(todo.line))
     else if (nextInLine) {
-      wake(`todo:${nextInLine}`)
-      wake(`queue:${todo.queue}`)
+      wake(topics.todo(nextInLine))
+      wake(topics.queue(todo.queue))
     }
   }
   return [
     // Whoever commits sees to the positions of its own events.
-    { topic: 'feed', count: moved.length, only: 'here' },
+    { topic: topics.feed, count: moved.length, only: 'here' },
     ...[...counts].map(([topic, count]) => ({ topic, count })),
   ]
 }

@@ -57,9 +57,10 @@ const moved = (verb: Verb, more = ''): Sql => sql`
 /** Who is next in the line, where the verb may have left its front. */
 const nextInLine = (verb: Verb): string =>
   leavesFront(verb)
-    ? `(select n.id from next_in_line n where n.line = m.line) as next_in_line,
-  (select n.state <> 'pending' from next_in_line n where n.line = m.line) as answer_waits`
-    : 'null::uuid as next_in_line, false as answer_waits'
+    ? `(select n.id from next_in_line n where n.line = m.line) as "nextInLine",
+  coalesce((select n.state <> 'pending' from next_in_line n where n.line = m.line), false)
+    as "answerWaits"`
+    : 'null::uuid as "nextInLine", false as "answerWaits"'
 
 /** Holds, or fails the statement with a serialization error, so that it is run again. */
 const attemptsAgree = (verb: Verb): string =>
@@ -69,8 +70,8 @@ const attemptsAgree = (verb: Verb): string =>
   (select count(*) from moved where from_state in (${openStates})))`
 
 const answer = (verb: Verb, extra: SqlPart = ''): Sql => sql`
-select ${TODO_COLUMNS('m')}, m.from_state, m.former_owner, m.ready, m.timeout,
-  m.push_version > 0 as has_webhooks, ${nextInLine(verb)}${extra}
+select ${TODO_COLUMNS('m')}, m.from_state as "from", m.former_owner as "formerOwner", m.ready, m.timeout,
+  m.push_version > 0 as "hasWebhooks", ${nextInLine(verb)}${extra}
 from moved m
 where ${attemptsAgree(verb)}${shownAs(verb) ? ` and ${webhooksAgree}` : ''}`
 

@@ -1,4 +1,4 @@
-/** Whether an artifact still takes chunks. Reading artifacts belongs to view.ts. */
+/** Whether an artifact still accepts chunks. Reading artifacts belongs to view.ts. */
 import { type Session, statement } from '../postgres/database.ts'
 
 const before = statement<{ last_chunk: boolean }>(
@@ -8,7 +8,7 @@ const before = statement<{ last_chunk: boolean }>(
   order by seq desc limit 1`,
 )
 
-/** True when the chunk before this seq said it was the last. One that nobody has begun is open. */
+/** True when the chunk before this seq was the last. An artifact that nobody has begun is open. */
 export const isClosedBefore = async (
   session: Session,
   id: string,
