@@ -1,6 +1,8 @@
 /** Links to one question each, kept by the hash of their secret. */
+
 import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
+import { $, sql } from '../postgres/sql.ts'
 
 export interface AnswerLinkRow {
   id: string
@@ -19,11 +21,11 @@ const FORGOTTEN_AFTER = '30 days'
 
 const addStatement = statement<AnswerLinkRow>(
   'answer_link_add',
-  `with over as (
+  sql`with over as (
     delete from answer_links where expires_at < now() - interval '${FORGOTTEN_AFTER}' returning 1)
   insert into answer_links as l (secret_sha256, todo_id, question, expires_at)
-  select :secret::bytea, :todo::uuid, :question::int,
-    now() + make_interval(secs => :seconds::float8) from (select count(*) from over) as o
+  select ${$.secret}::bytea, ${$.todo}::uuid, ${$.question}::int,
+    now() + make_interval(secs => ${$.seconds}::float8) from (select count(*) from over) as o
   returning ${LINK.select('l')}`,
 )
 
@@ -34,7 +36,7 @@ export const addAnswerLink = async (
 
 const readStatement = statement<AnswerLinkRow>(
   'answer_link_read',
-  `select ${LINK.select('l')} from answer_links l where l.secret_sha256 = :secret::bytea`,
+  sql`select ${LINK.select('l')} from answer_links l where l.secret_sha256 = ${$.secret}::bytea`,
 )
 
 export const readAnswerLink = (session: Session, secret: Buffer): Promise<AnswerLinkRow | null> =>

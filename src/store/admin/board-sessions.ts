@@ -6,6 +6,7 @@
 import { isUuid } from '../../base/uuid.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
+import { $, sql } from '../postgres/sql.ts'
 
 /** How many sessions there may be; the oldest give way. */
 const SESSIONS_KEPT = 1000
@@ -24,12 +25,12 @@ const COLUMNS = columnsOf<BoardSessionRow>()(['id createdAt expiresAt'], {
 
 const addStatement = statement<never>(
   'board_session_add',
-  `with over as (
+  sql`with over as (
     delete from board_sessions where expires_at <= now() or id in (
       select id from board_sessions order by created_at desc, id offset ${SESSIONS_KEPT - 1})
     returning 1)
   insert into board_sessions (secret_sha256, token_sha256, expires_at)
-  select :secret::bytea, :token::bytea, now() + make_interval(secs => :seconds::float8)
+  select ${$.secret}::bytea, ${$.token}::bytea, now() + make_interval(secs => ${$.seconds}::float8)
   from (select count(*) from over) as o`,
 )
 
@@ -42,8 +43,8 @@ export const addBoardSession = async (
 
 const readStatement = statement<BoardSessionRow>(
   'board_session_read',
-  `select ${COLUMNS} from board_sessions s
-  where s.secret_sha256 = :secret::bytea and s.expires_at > now()`,
+  sql`select ${COLUMNS} from board_sessions s
+  where s.secret_sha256 = ${$.secret}::bytea and s.expires_at > now()`,
 )
 
 export const readBoardSession = (
@@ -62,7 +63,7 @@ export const readBoardSessions = (session: Session): Promise<BoardSessionRow[]> 
 
 const endStatement = statement<{ id: string }>(
   'board_session_end',
-  'delete from board_sessions where secret_sha256 = :secret::bytea returning id',
+  sql`delete from board_sessions where secret_sha256 = ${$.secret}::bytea returning id`,
 )
 
 export const endBoardSession = async (session: Session, secret: Buffer): Promise<void> => {
@@ -71,7 +72,7 @@ export const endBoardSession = async (session: Session, secret: Buffer): Promise
 
 const revokeStatement = statement<{ id: string }>(
   'board_session_revoke',
-  'delete from board_sessions where :id::uuid is null or id = :id::uuid returning id',
+  sql`delete from board_sessions where ${$.id}::uuid is null or id = ${$.id}::uuid returning id`,
 )
 
 /** Ends one session, or every one where `id` is null; returns how many it ended. */
@@ -82,9 +83,9 @@ export const revokeBoardSessions = async (session: Session, id: string | null): 
 
 const addCodeStatement = statement<never>(
   'board_code_add',
-  `with over as (delete from board_codes where expires_at <= now() returning 1)
+  sql`with over as (delete from board_codes where expires_at <= now() returning 1)
   insert into board_codes (secret_sha256, expires_at)
-  select :secret::bytea, now() + make_interval(secs => :seconds::float8)
+  select ${$.secret}::bytea, now() + make_interval(secs => ${$.seconds}::float8)
   from (select count(*) from over) as o`,
 )
 
@@ -97,7 +98,7 @@ export const addBoardCode = async (
 
 const spendStatement = statement<{ good: boolean }>(
   'board_code_spend',
-  `delete from board_codes where secret_sha256 = :secret::bytea
+  sql`delete from board_codes where secret_sha256 = ${$.secret}::bytea
   returning expires_at > now() as good`,
 )
 

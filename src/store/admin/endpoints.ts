@@ -1,4 +1,5 @@
 /** Endpoints: vended credentials. The token is random, shown once, and kept as its SHA-256. */
+
 import { createHash, randomBytes } from 'node:crypto'
 import { isUuid } from '../../base/uuid.ts'
 import type { Endpoint, EndpointVerb } from '../../domain/endpoint.ts'
@@ -7,6 +8,7 @@ import { limitChanged } from '../move/concurrency.ts'
 import { inStates, LIVE } from '../move/conditions.ts'
 import { type Session, type Statement, statement, type Values } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
+import { $, sql } from '../postgres/sql.ts'
 import { topics, wakeOf } from '../wake/topics.ts'
 
 const COLUMNS = columnsOf<Endpoint>()([
@@ -21,7 +23,7 @@ const hash = (token: string): Buffer => createHash('sha256').update(token).diges
 
 const byToken = statement<Endpoint>(
   'endpoint_by_token',
-  `select ${COLUMNS} from endpoints e where e.token_sha256 = :hash::bytea and ${LIVE}`,
+  sql`select ${COLUMNS} from endpoints e where e.token_sha256 = ${$.hash}::bytea and ${LIVE}`,
 )
 
 /** The live endpoint that the token with this hash belongs to, or null. */
@@ -40,7 +42,7 @@ export const readEndpoints = (session: Session): Promise<Endpoint[]> => session.
 
 const some = statement<Endpoint>(
   'endpoints_by_id',
-  `select ${COLUMNS} from endpoints e where e.id = any(:ids::uuid[])`,
+  sql`select ${COLUMNS} from endpoints e where e.id = any(${$.ids}::uuid[])`,
 )
 
 /** By id, revoked ones included. */
@@ -54,10 +56,10 @@ export const readEndpointsById = async (
 
 const add = statement<Endpoint>(
   'endpoint_add',
-  `insert into endpoints as e (name, token_sha256, queues, verbs, default_lease_seconds,
+  sql`insert into endpoints as e (name, token_sha256, queues, verbs, default_lease_seconds,
     interrupt_ttl_seconds, effects, send_per_minute, concurrency, expires_at)
-  values (:name, :hash::bytea, :queues::text[], :verbs::text[], :lease::int, :interrupt_ttl::int,
-    :effects::text[], :send_per_minute::int, :concurrency::int, now() + make_interval(secs => :expires_in::float8))
+  values (${$.name}, ${$.hash}::bytea, ${$.queues}::text[], ${$.verbs}::text[], ${$.lease}::int, ${$.interrupt_ttl}::int,
+    ${$.effects}::text[], ${$.send_per_minute}::int, ${$.concurrency}::int, now() + make_interval(secs => ${$.expires_in}::float8))
   returning ${COLUMNS}`,
 )
 
@@ -98,24 +100,24 @@ export const addEndpoint = async (
 
 const revoke = statement<Endpoint>(
   'endpoint_revoke',
-  `update endpoints e set revoked_at = coalesce(e.revoked_at, now()) where e.id = :id::uuid
+  sql`update endpoints e set revoked_at = coalesce(e.revoked_at, now()) where e.id = ${$.id}::uuid
   returning ${COLUMNS}`,
 )
 const rotate = statement<Endpoint>(
   'endpoint_rotate',
-  `update endpoints e set token_sha256 = :hash::bytea where e.id = :id::uuid and e.revoked_at is null
+  sql`update endpoints e set token_sha256 = ${$.hash}::bytea where e.id = ${$.id}::uuid and e.revoked_at is null
   returning ${COLUMNS}`,
 )
 const update = statement<Endpoint>(
   'endpoint_update',
-  `update endpoints e set name = coalesce(:name, e.name), queues = coalesce(:queues::text[], e.queues),
-    verbs = coalesce(:verbs::text[], e.verbs),
-    default_lease_seconds = coalesce(:lease::int, e.default_lease_seconds),
-    interrupt_ttl_seconds = coalesce(:interrupt_ttl::int, e.interrupt_ttl_seconds),
-    effects = coalesce(:effects::text[], e.effects),
-    send_per_minute = coalesce(:send_per_minute::int, e.send_per_minute),
-    concurrency = case when :keeps_concurrency::boolean then e.concurrency else :concurrency::int end
-  where e.id = :id::uuid and e.revoked_at is null returning ${COLUMNS}`,
+  sql`update endpoints e set name = coalesce(${$.name}, e.name), queues = coalesce(${$.queues}::text[], e.queues),
+    verbs = coalesce(${$.verbs}::text[], e.verbs),
+    default_lease_seconds = coalesce(${$.lease}::int, e.default_lease_seconds),
+    interrupt_ttl_seconds = coalesce(${$.interrupt_ttl}::int, e.interrupt_ttl_seconds),
+    effects = coalesce(${$.effects}::text[], e.effects),
+    send_per_minute = coalesce(${$.send_per_minute}::int, e.send_per_minute),
+    concurrency = case when ${$.keeps_concurrency}::boolean then e.concurrency else ${$.concurrency}::int end
+  where e.id = ${$.id}::uuid and e.revoked_at is null returning ${COLUMNS}`,
 )
 
 const changed = async (
@@ -152,7 +154,7 @@ export const updateEndpoint = (
 
 const served = statement<{ queue: string }>(
   'queues_served',
-  `select w.queue from unnest(:queues::text[]) as w(queue) where exists (
+  sql`select w.queue from unnest(${$.queues}::text[]) as w(queue) where exists (
     select from endpoints e where w.queue = any(e.queues) and 'work' = any(e.verbs)
       and ${LIVE})`,
 )
@@ -165,7 +167,7 @@ export const readQueuesServed = async (
 
 const sentTo = statement<{ queue: string }>(
   'queues_sent_to',
-  'select distinct queue from todos where client_id = :client::uuid and finished_at is null',
+  sql`select distinct queue from todos where client_id = ${$.client}::uuid and finished_at is null`,
 )
 
 /** The queues in which this endpoint has live todos that it sent, whatever queues it has now. */
@@ -186,15 +188,15 @@ export const revokeExpired = async (session: Session): Promise<void> => {
 
 const deadHolders = statement<{ owner: string; queue: string }>(
   'endpoints_dead_holders',
-  `select t.owner, t.queue from todos t join endpoints e on e.id = t.owner
+  sql`select t.owner, t.queue from todos t join endpoints e on e.id = t.owner
   where ${inStates(OPEN_STATES)}
-    and e.revoked_at is not null and (:endpoint::uuid is null or t.owner = :endpoint::uuid)
+    and e.revoked_at is not null and (${$.endpoint}::uuid is null or t.owner = ${$.endpoint}::uuid)
   union
   select a.endpoint_id, t.queue from todos t
     join attempts a on a.todo_id = t.id and a.seq = t.attempts_total and a.ended_at is null
     join endpoints e on e.id = a.endpoint_id
   where ${inStates(INTERRUPT_STATES)} and t.owner is null
-    and e.revoked_at is not null and (:endpoint::uuid is null or e.id = :endpoint::uuid)`,
+    and e.revoked_at is not null and (${$.endpoint}::uuid is null or e.id = ${$.endpoint}::uuid)`,
 )
 
 /**

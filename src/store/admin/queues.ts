@@ -1,4 +1,5 @@
 /** Queues: each is the public face of one agent and holds the policy of its todos. */
+
 import { Refusal } from '../../domain/errors.ts'
 import { INTERRUPT_STATES } from '../../domain/lifecycle.ts'
 import type { QueuePolicy } from '../../domain/policy.ts'
@@ -7,6 +8,7 @@ import { limitChanged } from '../move/concurrency.ts'
 import { inStates } from '../move/conditions.ts'
 import { type Database, type Session, statement } from '../postgres/database.ts'
 import { columnsOf } from '../postgres/rows.ts'
+import { $, sql } from '../postgres/sql.ts'
 import { topics, wakeOf } from '../wake/topics.ts'
 
 const COLUMNS = columnsOf<Queue>()(['name card policy createdAt updatedAt']).select('q')
@@ -21,7 +23,7 @@ export const readQueues = (session: Session): Promise<Queue[]> => session.run(re
 
 const put = statement<Queue>(
   'queue_put',
-  `insert into queues as q (name, card, policy) values (:name, :card::json, :policy::json)
+  sql`insert into queues as q (name, card, policy) values (${$.name}, ${$.card}::json, ${$.policy}::json)
   on conflict (name) do update set card = excluded.card, policy = excluded.policy, updated_at = now()
   returning ${COLUMNS}`,
 )
@@ -41,11 +43,11 @@ export const putQueue = async (
 
 const countLive = statement<{ count: number }>(
   'queue_live',
-  'select count(*)::int as count from todos where queue = :name and finished_at is null',
+  sql`select count(*)::int as count from todos where queue = ${$.name} and finished_at is null`,
 )
 const drop = statement<{ name: string }>(
   'queue_drop',
-  'delete from queues where name = :name returning name',
+  sql`delete from queues where name = ${$.name} returning name`,
 )
 
 /** Refuses while live todos exist. The table lock waits for sends under way and keeps others out. */

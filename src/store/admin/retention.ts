@@ -7,6 +7,7 @@
 
 import { FORGETTABLE, REMAINS } from '../move/pick.ts'
 import { type Session, type Statement, statement } from '../postgres/database.ts'
+import { $, sql } from '../postgres/sql.ts'
 
 /** Todos looked at by one statement, and events of them that it deletes, about. */
 export const BATCH = { todos: 500, events: 5000 } as const
@@ -49,14 +50,14 @@ interface ForgetRow {
  */
 const forgetStatement: Statement<ForgetRow> = statement(
   'todos_forget',
-  `with due as materialized (
+  sql`with due as materialized (
     select now() - make_interval(days => (q.policy->>'retentionDays')::int) as before
-    from queues q where q.name = :queue and (q.policy->>'retentionDays')::int > 0),
+    from queues q where q.name = ${$.queue} and (q.policy->>'retentionDays')::int > 0),
   looked as materialized (
     select t.* from due cross join lateral (
       select t.id, t.seq, t.finished_at, t.push_version from todos t
-      where t.queue = :queue and t.finished_at is not null and t.finished_at < due.before
-        and (t.finished_at, t.id) > (:after_at::timestamptz, :after_id::uuid)
+      where t.queue = ${$.queue} and t.finished_at is not null and t.finished_at < due.before
+        and (t.finished_at, t.id) > (${$.after_at}::timestamptz, ${$.after_id}::uuid)
       order by t.finished_at, t.id limit ${BATCH.todos}) t),
   batch as materialized (
     select l.* from (

@@ -1,5 +1,7 @@
 /** Settings: what an operator may change while everything runs. Values are kept as the text that was typed. */
+
 import { type Session, statement } from '../postgres/database.ts'
+import { $, sql } from '../postgres/sql.ts'
 import { topics, wakeOf } from '../wake/topics.ts'
 
 const readAll = statement<{ key: string; value: string }>(
@@ -8,10 +10,10 @@ const readAll = statement<{ key: string; value: string }>(
 )
 const put = statement<never>(
   'setting_put',
-  `insert into settings (key, value) values (:key, :value)
+  sql`insert into settings (key, value) values (${$.key}, ${$.value})
   on conflict (key) do update set value = excluded.value, updated_at = now()`,
 )
-const drop = statement<never>('setting_drop', 'delete from settings where key = :key')
+const drop = statement<never>('setting_drop', sql`delete from settings where key = ${$.key}`)
 
 export const readSettings = async (session: Session): Promise<ReadonlyMap<string, string>> =>
   new Map((await session.run(readAll, {})).map(({ key, value }) => [key, value]))

@@ -4,6 +4,7 @@ import { isUuid } from '../../base/uuid.ts'
 import type { Child } from '../../domain/todo.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
+import { $, sql } from '../postgres/sql.ts'
 import type { Due } from './move.ts'
 import { STALLED_JOINS } from './pick.ts'
 
@@ -23,8 +24,8 @@ export const childrenOf = (todo: string): string => `(
 
 const childrenStatement = statement<Child>(
   'children_read',
-  `select ${CHILD.select('c')} from todos c
-  where c.parent_id = :id::uuid order by c.lined_at limit :limit::int`,
+  sql`select ${CHILD.select('c')} from todos c
+  where c.parent_id = ${$.id}::uuid order by c.lined_at limit ${$.limit}::int`,
 )
 
 /** In the order they were made. */
@@ -33,8 +34,8 @@ export const readChildren = (session: Session, id: string, limit: number): Promi
 
 const strangersStatement = statement<{ id: string }>(
   'children_not',
-  `select w.id from unnest(:ids::uuid[]) as w(id)
-  where not exists (select from todos c where c.id = w.id and c.parent_id = :id::uuid) limit 1`,
+  sql`select w.id from unnest(${$.ids}::uuid[]) as w(id)
+  where not exists (select from todos c where c.id = w.id and c.parent_id = ${$.id}::uuid) limit 1`,
 )
 
 /** One of `ids` that is not a child of this parent; null when all of them are. */
@@ -50,8 +51,8 @@ export const readStranger = async (
 
 const countStatement = statement<{ count: number }>(
   'children_live_count',
-  `select count(*)::int as count from todos c
-  where c.parent_id = :id::uuid and c.finished_at is null`,
+  sql`select count(*)::int as count from todos c
+  where c.parent_id = ${$.id}::uuid and c.finished_at is null`,
 )
 
 export const countLiveChildren = async (session: Session, id: string): Promise<number> =>
@@ -59,10 +60,10 @@ export const countLiveChildren = async (session: Session, id: string): Promise<n
 
 const cutShortStatement = statement<{ id: string }>(
   'cascades_cut_short',
-  `select distinct p.id from todos c join todos p on p.id = c.parent_id
+  sql`select distinct p.id from todos c join todos p on p.id = c.parent_id
   where c.parent_id is not null and c.finished_at is null and p.state = 'canceled'
-    and p.id <> all(coalesce(:except::uuid[], '{}'))
-  limit :limit::int`,
+    and p.id <> all(coalesce(${$.except}::uuid[], '{}'))
+  limit ${$.limit}::int`,
 )
 
 /** Canceled parents that still have live children, because a cascade was cut short. */

@@ -2,6 +2,7 @@
 
 import type { Attempt, Child, StoredMessage, TodoView } from '../../domain/todo.ts'
 import type { Session } from '../postgres/database.ts'
+import { sql } from '../postgres/sql.ts'
 import { ATTEMPT } from '../todos/attempts.ts'
 import { documentsOf, toView, type ViewRow } from '../todos/view.ts'
 import type { Change } from './change.ts'
@@ -26,7 +27,7 @@ interface Extra extends ViewRow {
 }
 
 /** On a first claim there is nothing but the message, so the rest is not even looked for. */
-const claim = claimStatement<Extra>(`,
+const claim = claimStatement<Extra>(sql`,
   case when m.attempts_total > 1 then ${childrenOf('m')} end as children,
   case when m.unread > 0 then (select json_agg(o.seq order by o.seq) from messages o
     where o.todo_id = m.id and o.owed and o.seq > m.acknowledged_seq) end as owed,

@@ -3,9 +3,11 @@
  * queue's name or the endpoint's id. A claimed todo uses a slot until it ends or asks, or until its lease
  * has lapsed. Whoever waits for a slot listens to its topic.
  */
+
 import { HELD_STATES } from '../../domain/lifecycle.ts'
 import type { Claimer, Slots } from '../../domain/why.ts'
 import { type Session, statement, type Wake } from '../postgres/database.ts'
+import { $, sql } from '../postgres/sql.ts'
 import { topics } from '../wake/topics.ts'
 import { FREE, inStates, LIVE } from './conditions.ts'
 
@@ -18,7 +20,7 @@ const RUNNING = `${inStates(HELD_STATES)} and not ${FREE}`
 
 const lock = statement<never>(
   'room_lock',
-  `select pg_advisory_xact_lock(hashtextextended('switchboard room ' || :name, 0))`,
+  sql`select pg_advisory_xact_lock(hashtextextended('switchboard room ' || ${$.name}, 0))`,
 )
 
 /** How many run, and when the clock takes back the first of these. */
@@ -26,13 +28,13 @@ const USED = 'count(*)::int as used, min(least(t.lease_expires_at, t.alarm_at)) 
 
 const inQueue = statement<Used>(
   'room_in_queue',
-  `select ${USED} from todos t where ${RUNNING} and t.queue = :name`,
+  sql`select ${USED} from todos t where ${RUNNING} and t.queue = ${$.name}`,
 )
 const ofEndpoint = statement<{ used: number; limit: number | null }>(
   'room_of_endpoint',
-  `select e.concurrency as limit,
+  sql`select e.concurrency as limit,
     (select count(*)::int from todos t where ${RUNNING} and t.owner = e.id) as used
-  from endpoints e where e.id = :name::uuid`,
+  from endpoints e where e.id = ${$.name}::uuid`,
 )
 
 /** How many waiters are woken when a limit has changed; by how much it did is not known. */
@@ -75,11 +77,11 @@ export const readQueueSlots = async (
 
 const claimers = statement<Used & { name: string; limit: number | null }>(
   'room_of_claimers',
-  `with busy as materialized (
+  sql`with busy as materialized (
     select t.owner, ${USED} from todos t where ${RUNNING} group by t.owner)
   select e.name, e.concurrency as limit, coalesce(k.used, 0) as used, k.until
   from endpoints e left join busy k on k.owner = e.id
-  where :queue = any(e.queues) and 'work' = any(e.verbs) and ${LIVE}
+  where ${$.queue} = any(e.queues) and 'work' = any(e.verbs) and ${LIVE}
   order by e.created_at, e.id`,
 )
 

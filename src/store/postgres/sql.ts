@@ -13,13 +13,12 @@ const NAMES = [
   'fence full hash heartbeat hold_seconds hosts id ids interrupt_ttl join_until',
   'keeps_concurrency key key_digest key_endpoint key_queue key_seconds key_source last_chunk',
   'lease lease_seconds limit line lines max_attempts max_wait_seconds message message_id',
-  'message_ids messages metadata name named overlap owner parent_id parents park per_host',
-  'policy priorities priority push_credentials push_dialect push_endpoint push_host push_id',
+  'message_ids messages metadata name overlap owner parent_id parents park per_host policy',
+  'priorities priority push_credentials push_dialect push_endpoint push_host push_id',
   'push_scheme push_secret push_token push_url question queue queues reason rejected result',
   'retry_by retry_of retry_seconds schedule_to_close schedule_to_start schema scope_client',
   'scope_kind scope_queue scope_queues seconds secret send_per_minute seq seqs start_to_close',
-  'state status summary through to todo todo_id token tries ttl_seconds value verbs',
-  'with_artifacts',
+  'state status summary through to todo todo_id token tries ttl_seconds value verbs with_artifacts',
 ] as const
 
 type Words<Line extends string> = Line extends `${infer First} ${infer Rest}`
@@ -52,12 +51,15 @@ export class Sql {
     return joinSql(this.parts.map((part) => (part instanceof Param ? to(part) : part)))
   }
 
-  get isEmpty(): boolean {
-    return this.parts.length === 0
+  /** The text of a fragment that has no parameters. */
+  get text(): string {
+    if (this.parts.some((part) => part instanceof Param)) throw new Error('it has parameters')
+    return this.parts.join('')
   }
 
-  toString(): string {
-    return this.parts.map((part) => (part instanceof Param ? `:${part.name}` : part)).join('')
+  /** Text made of a fragment would lose its parameters: what embeds one is a fragment itself. */
+  toString(): never {
+    throw new Error('a fragment of SQL stands in a string that is not tagged sql')
   }
 }
 

@@ -4,7 +4,7 @@
  * and the server's log name the statement even where they cut its text off.
  */
 import { createHash } from 'node:crypto'
-import { Param, type ParamName, Sql } from './sql.ts'
+import { Param, type Sql, sql } from './sql.ts'
 
 /** Compiled once; `order` says which named parameter stands at $1, $2, … */
 export interface Statement<Row> {
@@ -23,13 +23,6 @@ export type Values = Readonly<Record<string, unknown>>
 const withLabel = (label: string, text: string): string =>
   text.trimStart().replace(/^\w+/, (keyword) => `${keyword} /* ${label} */`)
 
-const legacy = (text: string): Sql =>
-  new Sql(
-    text
-      .split(/(?<!:):([a-z_]+)/)
-      .map((part, n) => (n % 2 === 1 ? new Param(part as ParamName) : part)),
-  )
-
 const compiled: Statement<unknown>[] = []
 
 /** Every statement of the modules loaded so far, for tests and benchmarks that ask something of all. */
@@ -41,7 +34,7 @@ const compile = <Row>(label: string, text: Sql | string, prepared: boolean): Sta
     const known = order.indexOf(name)
     return `$${known >= 0 ? known + 1 : order.push(name)}`
   }
-  const { parts } = typeof text === 'string' ? legacy(text) : text
+  const { parts } = sql`${text}`
   const body = parts.map((part) => (part instanceof Param ? place(part.name) : part)).join('')
   const whole = withLabel(label, body)
   const digest = createHash('sha1').update(whole).digest('hex').slice(0, 8)

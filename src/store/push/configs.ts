@@ -10,6 +10,7 @@ import { type KeptPushConfig, PUSH_CONFIGS_AT_MOST, type PushConfig } from '../.
 import { addingConfig, pushValues, WEBHOOKS_CHANGE } from '../move/effects.ts'
 import { type Database, type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
+import { $, sql } from '../postgres/sql.ts'
 import { scopeSql, scopeValues } from '../todos/scope.ts'
 import { topics, wakeOf } from '../wake/topics.ts'
 
@@ -21,9 +22,9 @@ const change = statement<{ id: string }>('push_change', WEBHOOKS_CHANGE)
 
 const put = statement<PushConfig & { owes: boolean }>(
   'push_put',
-  `${addingConfig(':id::uuid')}
-  where (select count(*) from push_configs o where o.todo_id = :id::uuid) < :at_most::int
-    or exists (select from push_configs o where o.todo_id = :id::uuid and o.config_id = :push_id)
+  sql`${addingConfig(':id::uuid')}
+  where (select count(*) from push_configs o where o.todo_id = ${$.id}::uuid) < ${$.at_most}::int
+    or exists (select from push_configs o where o.todo_id = ${$.id}::uuid and o.config_id = ${$.push_id})
   on conflict (todo_id, config_id) do update set endpoint_id = excluded.endpoint_id,
     dialect = excluded.dialect, url = excluded.url, host = excluded.host, token = excluded.token,
     scheme = excluded.scheme, credentials = excluded.credentials, secret = excluded.secret,
@@ -34,8 +35,8 @@ const put = statement<PushConfig & { owes: boolean }>(
 )
 const startAnew = statement<never>(
   'push_start_anew',
-  `update deliveries set attempts = 0
-  where todo_id = :id::uuid and config_id = :config and state = 'pending' and attempts > 0`,
+  sql`update deliveries set attempts = 0
+  where todo_id = ${$.id}::uuid and config_id = ${$.config} and state = 'pending' and attempts > 0`,
 )
 
 const lockTodo = async (session: Session, todoId: string, scope: Scope): Promise<void> => {
@@ -62,8 +63,8 @@ export const putPushConfig = async (
 
 const read = statement<PushConfig>(
   'push_read',
-  `select ${COLUMNS} from todos t join push_configs c on c.todo_id = t.id
-  where t.id = :id::uuid and ${scopeSql('t')} and c.config_id = :config`,
+  sql`select ${COLUMNS} from todos t join push_configs c on c.todo_id = t.id
+  where t.id = ${$.id}::uuid and ${scopeSql('t')} and c.config_id = ${$.config}`,
 )
 
 /** Null where there is none, or none within the scope. */
@@ -81,9 +82,9 @@ export const readPushConfig = async (
 /** A todo without webhooks is one row of nulls, which tells it from a todo that is not there. */
 const readAll = statement<PushConfig | { [Member in keyof PushConfig]: null }>(
   'push_read_all',
-  `select ${COLUMNS} from todos t left join lateral (select * from push_configs o
-    where o.todo_id = t.id and o.config_id > :after order by o.config_id limit :limit::int) c on true
-  where t.id = :id::uuid and ${scopeSql('t')} order by c.config_id`,
+  sql`select ${COLUMNS} from todos t left join lateral (select * from push_configs o
+    where o.todo_id = t.id and o.config_id > ${$.after} order by o.config_id limit ${$.limit}::int) c on true
+  where t.id = ${$.id}::uuid and ${scopeSql('t')} order by c.config_id`,
 )
 
 /** The webhooks of one todo after an id, in the order of their ids. Refuses: not_found. */
@@ -101,13 +102,13 @@ export const readPushConfigs = async (
 
 const drop = statement<{ found: true }>(
   'push_drop',
-  'delete from push_configs where todo_id = :id::uuid and config_id = :config returning true as found',
+  sql`delete from push_configs where todo_id = ${$.id}::uuid and config_id = ${$.config} returning true as found`,
 )
 // A statement of its own, so that it sees what became pending while the first one waited.
 const abandon = statement<never>(
   'push_abandon',
-  `update deliveries set state = 'dead', reason = 'the config was deleted', settled_at = now()
-  where todo_id = :id::uuid and config_id = :config and state = 'pending'`,
+  sql`update deliveries set state = 'dead', reason = 'the config was deleted', settled_at = now()
+  where todo_id = ${$.id}::uuid and config_id = ${$.config} and state = 'pending'`,
 )
 
 /** Deletes a webhook and gives up what it is still owed. Refuses: not_found, where there is no such todo. */
@@ -125,9 +126,9 @@ export const deletePushConfig = (
 
 const rotate = statement<{ until: Date }>(
   'push_rotate',
-  `update push_configs set secret = :secret, previous_secret = secret,
-    previous_secret_until = now() + make_interval(secs => :overlap::double precision)
-  where todo_id = :id::uuid and config_id = :config returning previous_secret_until as until`,
+  sql`update push_configs set secret = ${$.secret}, previous_secret = secret,
+    previous_secret_until = now() + make_interval(secs => ${$.overlap}::double precision)
+  where todo_id = ${$.id}::uuid and config_id = ${$.config} returning previous_secret_until as until`,
 )
 
 /** Until when both secrets sign. Null where there is no such config. */

@@ -2,11 +2,13 @@
  * What webhooks are owed. A courier leases a webhook, sends its first delivery and settles it under the
  * fence of the lease; nothing is locked while it sends.
  */
+
 import type { Dialect, Verdict } from '../../domain/push.ts'
 import { granting } from '../move/columns.ts'
 import { DUE_WEBHOOKS } from '../move/pick.ts'
 import { type Session, statement, type Values } from '../postgres/database.ts'
 import { columnsOf } from '../postgres/rows.ts'
+import { $, sql } from '../postgres/sql.ts'
 
 export interface LeasedWebhook {
   todoId: string
@@ -54,7 +56,7 @@ const LEASED = columnsOf<LeasedDelivery>()(
 /** A webhook that turns out to be owed nothing has no delivery, and so no id. */
 const lease = statement<LeasedDelivery | (LeasedWebhook & { id: null })>(
   'deliveries_lease',
-  `with due as (select c.todo_id, c.config_id ${DUE_WEBHOOKS}),
+  sql`with due as (select c.todo_id, c.config_id ${DUE_WEBHOOKS}),
   leased as (
     update push_configs c set ${granting('c')}
     from due where c.todo_id = due.todo_id and c.config_id = due.config_id
@@ -108,21 +110,21 @@ const webhookValues = ({ todoId, configId, owner, fence }: LeasedWebhook): Value
  * The webhook under the lease of its caller. A lapsed lease that nobody else has been granted still
  * settles: refusing it would only send a delivery again whose outcome is known.
  */
-const LEASED_WEBHOOK = `c.todo_id = :todo::uuid and c.config_id = :config
-    and c.owner = :owner::uuid and c.fence = :fence::bigint`
+const LEASED_WEBHOOK = sql`c.todo_id = ${$.todo}::uuid and c.config_id = ${$.config}
+    and c.owner = ${$.owner}::uuid and c.fence = ${$.fence}::bigint`
 
 const settle = statement<{ id: string }>(
   'delivery_settle',
-  `with webhook as (
+  sql`with webhook as (
     update push_configs c set owner = null, lease_expires_at = null,
       owed = c.owed - s.settled,
-      due_at = case when c.owed > s.settled then now() + make_interval(secs => :again::double precision) end
-    from (select case when :state = 'pending' then 0 else 1 end as settled) s
-    where ${LEASED_WEBHOOK} and exists (select from deliveries d where d.id = :id::uuid and d.state = 'pending')
+      due_at = case when c.owed > s.settled then now() + make_interval(secs => ${$.again}::double precision) end
+    from (select case when ${$.state} = 'pending' then 0 else 1 end as settled) s
+    where ${LEASED_WEBHOOK} and exists (select from deliveries d where d.id = ${$.id}::uuid and d.state = 'pending')
     returning c.todo_id)
-  update deliveries d set state = :state, attempts = d.attempts + :tries::int, status = :status::int,
-    reason = :reason, attempted_at = now(), settled_at = case when :state <> 'pending' then now() end
-  from webhook where d.id = :id::uuid and d.state = 'pending' returning d.id`,
+  update deliveries d set state = ${$.state}, attempts = d.attempts + ${$.tries}::int, status = ${$.status}::int,
+    reason = ${$.reason}, attempted_at = now(), settled_at = case when ${$.state} <> 'pending' then now() end
+  from webhook where d.id = ${$.id}::uuid and d.state = 'pending' returning d.id`,
 )
 
 /** Writes what came of a try, or of none. False where the lease was lost or the config deleted. */
@@ -139,7 +141,7 @@ export const settleDelivery = async (
 
 const giveBack = statement<never>(
   'deliveries_hand_back',
-  `update push_configs c set owner = null, lease_expires_at = null where ${LEASED_WEBHOOK}`,
+  sql`update push_configs c set owner = null, lease_expires_at = null where ${LEASED_WEBHOOK}`,
 )
 
 /** Gives up a lease unused: whoever looks next may have it. */

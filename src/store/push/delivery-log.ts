@@ -15,6 +15,7 @@ import {
 import { WEBHOOK_FREE } from '../move/conditions.ts'
 import { type Database, type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
+import { $, sql } from '../postgres/sql.ts'
 import { scopeValues } from '../todos/scope.ts'
 import { topics, wakeOf } from '../wake/topics.ts'
 
@@ -78,17 +79,17 @@ export const listDeliveries = async (
   }
 }
 
-const read = statement<Delivery>('delivery_read', `${FROM_LOG} where d.id = :id::uuid`)
+const read = statement<Delivery>('delivery_read', sql`${FROM_LOG} where d.id = ${$.id}::uuid`)
 
 const revive = statement<{ todo_id: string; config_id: string }>(
   'delivery_revive',
-  `update deliveries set state = 'pending', attempts = 0, settled_at = null, created_at = clock_timestamp()
-  where id = :id::uuid and state = 'dead' returning todo_id, config_id`,
+  sql`update deliveries set state = 'pending', attempts = 0, settled_at = null, created_at = clock_timestamp()
+  where id = ${$.id}::uuid and state = 'dead' returning todo_id, config_id`,
 )
 const lengthen = statement<{ config_id: string }>(
   'deliveries_lengthen',
-  `update push_configs set owed = owed + 1, due_at = coalesce(due_at, now())
-  where todo_id = :todo_id::uuid and config_id = :config_id returning config_id`,
+  sql`update push_configs set owed = owed + 1, due_at = coalesce(due_at, now())
+  where todo_id = ${$.todo_id}::uuid and config_id = ${$.config_id} returning config_id`,
 )
 
 /**
@@ -116,10 +117,10 @@ const KEPT = { delivered: '7 days', dead: '30 days' } as const
 
 const purge = statement<{ id: string }>(
   'deliveries_purge',
-  `delete from deliveries where id in (select id from deliveries
+  sql`delete from deliveries where id in (select id from deliveries
     where settled_at < now() - interval '${KEPT.delivered}'
       and (state = 'delivered' or settled_at < now() - interval '${KEPT.dead}')
-    order by settled_at limit :limit::int) returning id`,
+    order by settled_at limit ${$.limit}::int) returning id`,
 )
 
 /** Deletes up to `limit` deliveries that were settled long ago; returns how many. */

@@ -1,10 +1,12 @@
 /** Whether an artifact still accepts chunks. Reading artifacts belongs to view.ts. */
+
 import { type Session, statement } from '../postgres/database.ts'
+import { $, sql } from '../postgres/sql.ts'
 
 const before = statement<{ last_chunk: boolean }>(
   'artifact_before',
-  `select last_chunk from artifacts
-  where todo_id = :id::uuid and artifact_id = :artifact_id and seq < :seq::int
+  sql`select last_chunk from artifacts
+  where todo_id = ${$.id}::uuid and artifact_id = ${$.artifact_id} and seq < ${$.seq}::int
   order by seq desc limit 1`,
 )
 

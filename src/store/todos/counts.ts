@@ -3,11 +3,13 @@
  * brought up to date (migration 0012). The result is exact for filters by queue, client and state only; it
  * costs the same however long the history is.
  */
+
 import { type Session, statement } from '../postgres/database.ts'
+import { $, sql } from '../postgres/sql.ts'
 
 const countStatement = statement<{ counted: number | null }>(
   'todos_count',
-  'select count_todos(:limit::int) as counted',
+  sql`select count_todos(${$.limit}::int) as counted`,
 )
 
 /**

@@ -4,9 +4,11 @@
  * after the commit, by one sequencer at a time, because a number drawn inside a transaction can
  * become visible after a higher one and a cursor would then skip it for good.
  */
+
 import type { Event, FeedEvent, Horizon } from '../../domain/todo.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf } from '../postgres/rows.ts'
+import { $, sql } from '../postgres/sql.ts'
 import { topics } from '../wake/topics.ts'
 
 const EVENT = columnsOf<Omit<Event, 'message' | 'artifact'>>()(
@@ -21,12 +23,12 @@ const FEED_EVENT = `${EVENT.select('e')}, e.position::float8 as position`
 
 const afterStatement = statement<Event>(
   'events_after',
-  `select ${EVENT.select('e')}, m.message,
+  sql`select ${EVENT.select('e')}, m.message,
     case when a.seq is not null then json_build_object(
       'artifact', a.artifact, 'append', a.append, 'lastChunk', a.last_chunk) end as artifact
-  from unnest(:ids::uuid[], :afters::int[]) as w(id, after)
+  from unnest(${$.ids}::uuid[], ${$.afters}::int[]) as w(id, after)
     cross join lateral (select * from events e where e.todo_id = w.id and e.seq > w.after
-      order by e.seq limit :limit::int) e
+      order by e.seq limit ${$.limit}::int) e
     left join messages m on m.todo_id = e.todo_id and m.seq = e.seq
     left join artifacts a on a.todo_id = e.todo_id and a.artifact_id = e.artifact_id
       and a.seq = e.seq
@@ -50,10 +52,10 @@ export const readEvents = (
 /** One snapshot: an event that is missing because it was deleted lies before a horizon it shows. */
 const feedStatement = statement<Omit<FeedEvent, 'deleted'> & { deleted: Horizon[] | null }>(
   'feed_after',
-  `select ${FEED_EVENT},
-    (select json_agg(h) from feed_horizons h where h.position >= :after::bigint) as deleted
-  from events e where e.position >= :after::bigint
-  order by e.position limit :limit::int`,
+  sql`select ${FEED_EVENT},
+    (select json_agg(h) from feed_horizons h where h.position >= ${$.after}::bigint) as deleted
+  from events e where e.position >= ${$.after}::bigint
+  order by e.position limit ${$.limit}::int`,
 )
 
 /** Sequenced events from a position on, that one included; the first tells which are missing. */
@@ -68,8 +70,8 @@ export const readFeed = async (
 
 const recentStatement = statement<FeedEvent>(
   'feed_recent',
-  `select * from (select ${FEED_EVENT} from events e
-    where e.position <= :to::bigint order by e.position desc limit :limit::int) r
+  sql`select * from (select ${FEED_EVENT} from events e
+    where e.position <= ${$.to}::bigint order by e.position desc limit ${$.limit}::int) r
   order by position`,
 )
 
@@ -103,11 +105,11 @@ const boundsStatement = statement<{
   deletedOfAny: number
 }>(
   'feed_bounds',
-  `select coalesce((select min(position) from events where position is not null), 0)::float8 as oldest,
+  sql`select coalesce((select min(position) from events where position is not null), 0)::float8 as oldest,
     coalesce((select max(position) from events where position is not null), 0)::float8 as newest,
     coalesce(max(h.position), 0)::float8 as "deletedOfAny",
-    coalesce(max(h.position) filter (where :queues::text[] is null
-      or h.queue = any(:queues::text[])), 0)::float8 as deleted
+    coalesce(max(h.position) filter (where ${$.queues}::text[] is null
+      or h.queue = any(${$.queues}::text[])), 0)::float8 as deleted
   from feed_horizons h`,
 )
 
@@ -133,12 +135,12 @@ export const readFeedBounds = async (
  */
 const sequenceStatement = statement<FeedEvent & { mine: boolean }>(
   'feed_place',
-  `with turn as materialized (
+  sql`with turn as materialized (
     select pg_try_advisory_xact_lock(hashtext('switchboard feed')) as mine),
   next as materialized (
     select u.todo_id, u.seq, nextval('feed_position') as position
     from (select todo_id, seq from events where position is null and (select mine from turn)
-      order by id limit :limit::int) u),
+      order by id limit ${$.limit}::int) u),
   sequenced as (
     update events e set position = p.position from next p
     -- Spelled so that each is found by its key, and not by going through all that have no position.

@@ -110,10 +110,10 @@ export const addKey = async (
 
 const expireStatement = statement<{ count: number }>(
   'idempotency_keys_expire',
-  `with gone as (
+  sql`with gone as (
   delete from idempotency_keys k using (
     select x.endpoint_id, x.queue, x.source, x.key from idempotency_keys x
-    where x.expires_at <= now() order by x.expires_at limit :limit::int) d
+    where x.expires_at <= now() order by x.expires_at limit ${$.limit}::int) d
   where k.endpoint_id = d.endpoint_id and k.queue = d.queue and k.source = d.source
     and k.key = d.key and k.expires_at <= now()
   returning k.key)

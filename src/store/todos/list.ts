@@ -128,7 +128,7 @@ const pageOf = (found: Knex.QueryBuilder, { includeArtifacts }: TodoFilter): Kne
     .from(sized.as('b'))
   return build
     .select(build.raw(TODO_COLUMNS('t')), 'p.found')
-    .select(build.raw(documentsOf('t', includeArtifacts ? 'true' : 'false')))
+    .select(build.raw(documentsOf('t', includeArtifacts ? 'true' : 'false').text))
     .from(before.as('p'))
     .join('todos as t', 't.id', 'p.id')
     .where('p.before', '<', PAGE_BYTES)

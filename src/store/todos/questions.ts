@@ -1,7 +1,9 @@
 /** Open questions, what answered them, and the last progress notes. */
+
 import type { EventDetail } from '../../domain/todo.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { readOne } from '../postgres/rows.ts'
+import { $, sql } from '../postgres/sql.ts'
 
 export interface AnswerRow {
   messageId: string
@@ -13,10 +15,10 @@ export interface AnswerRow {
 
 const answerStatement = statement<AnswerRow>(
   'question_answer',
-  `select m.message_id as "messageId", e.name as sender, m.message -> 'metadata' as metadata,
+  sql`select m.message_id as "messageId", e.name as sender, m.message -> 'metadata' as metadata,
     m.received_at as "receivedAt"
   from messages m left join endpoints e on e.id = m.sender
-  where m.todo_id = :id::uuid and m.answers = :question::int order by m.seq limit 1`,
+  where m.todo_id = ${$.id}::uuid and m.answers = ${$.question}::int order by m.seq limit 1`,
 )
 
 /** The message that answered this question; null while there is none. */
@@ -35,9 +37,9 @@ interface Question {
 
 const questionsStatement = statement<Question>(
   'questions_read',
-  `select w.id, m.schema, (select a.endpoint_id from attempts a
+  sql`select w.id, m.schema, (select a.endpoint_id from attempts a
     where a.todo_id = w.id and a.ended_at is null) as asker
-  from unnest(:ids::uuid[], :seqs::int[]) as w(id, seq)
+  from unnest(${$.ids}::uuid[], ${$.seqs}::int[]) as w(id, seq)
   join messages m on m.todo_id = w.id and m.seq = w.seq`,
 )
 
@@ -55,7 +57,7 @@ export const readQuestions = async (
 
 const notesStatement = statement<{ id: string; detail: EventDetail }>(
   'progress_notes',
-  `select w.id, p.detail from unnest(:ids::uuid[]) as w(id) cross join lateral (
+  sql`select w.id, p.detail from unnest(${$.ids}::uuid[]) as w(id) cross join lateral (
     select e.detail from events e where e.todo_id = w.id and e.verb = 'progress'
     order by e.seq desc limit 1) p where p.detail is not null`,
 )

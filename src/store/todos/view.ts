@@ -9,6 +9,7 @@ import { STATUS_VERBS } from '../../domain/lifecycle.ts'
 import type { Artifact, JsonObject, StoredMessage, Todo, TodoView } from '../../domain/todo.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
+import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import { TODO_COLUMNS } from './row.ts'
 import { scopeSql, scopeValues } from './scope.ts'
 
@@ -43,7 +44,7 @@ const detailsJson = (direct: string): string =>
   `json_build_object('metadata', d.metadata, 'result', d.result, 'direct', ${direct})`
 
 /** The columns of {@link Documents}. */
-export const documentsOf = (todo: string, withArtifacts: string): string => `
+export const documentsOf = (todo: string, withArtifacts: SqlPart): Sql => sql`
   ${messagesOf(todo)} as messages,
   case when ${withArtifacts} then ${artifactsOf(todo)} end as artifacts,
   (select ${detailsJson('d.direct')} from details d where d.todo_id = ${todo}.id) as details,
@@ -72,12 +73,13 @@ export const toView = (row: ViewRow, artifacts: boolean): TodoView => ({
   waitsBehind: row.waitsBehind,
 })
 
-const viewSql = (where: string, from = 'todos t'): string =>
-  `select ${TODO_COLUMNS('t')}, ${documentsOf('t', ':with_artifacts::boolean')} from ${from} where ${where}`
+const viewSql = (where: SqlPart, from: SqlPart = 'todos t'): Sql =>
+  sql`select ${TODO_COLUMNS('t')}, ${documentsOf('t', sql`${$.with_artifacts}::boolean`)}
+  from ${from} where ${where}`
 
 const readStatement = statement<ViewRow>(
   'todo_read',
-  viewSql(`t.id = :id::uuid and ${scopeSql('t')}`),
+  viewSql(sql`t.id = ${$.id}::uuid and ${scopeSql('t')}`),
 )
 
 /** Null where there is none, or none within the scope: the two are not told apart. */
@@ -95,7 +97,7 @@ export const readView = async (
 
 const manyStatement = statement<ViewRow>(
   'todos_read',
-  viewSql(`t.id = any(:ids::uuid[]) and ${scopeSql('t')}`),
+  viewSql(sql`t.id = any(${$.ids}::uuid[]) and ${scopeSql('t')}`),
 )
 
 /** As readView for each of these, with their artifacts, in one statement. */
@@ -118,7 +120,7 @@ const settledStatement = statement<ViewRow>(
   'todos_settled',
   viewSql(
     't.status_seq > w.after and (t.finished_at is not null or t.interrupted_at is not null)',
-    `unnest(:ids::uuid[], :afters::int[]) as w(id, after)
+    sql`unnest(${$.ids}::uuid[], ${$.afters}::int[]) as w(id, after)
       cross join lateral (select * from todos t where t.id = w.id offset 0) t`,
   ),
 )
@@ -147,10 +149,10 @@ const AS_OF = {
 
 const asOfStatement = statement<ViewRow>(
   'todos_as_of',
-  `select ${TODO_COLUMNS('t', AS_OF)}, ${messagesOf('t', 's.seq <= w.seq')} as messages,
+  sql`select ${TODO_COLUMNS('t', AS_OF)}, ${messagesOf('t', 's.seq <= w.seq')} as messages,
     ${artifactsOf('t', 'a.seq <= w.seq')} as artifacts, ${detailsJson('false')} as details,
     null::uuid as "waitsBehind"
-  from unnest(:ids::uuid[], :seqs::int[]) as w(id, seq)
+  from unnest(${$.ids}::uuid[], ${$.seqs}::int[]) as w(id, seq)
     join todos t on t.id = w.id
     join events e on e.todo_id = w.id and e.seq = w.seq
     cross join lateral (select v.seq, v.at from events v where v.todo_id = w.id and v.seq <= w.seq
@@ -176,7 +178,7 @@ export const readAsOf = async (
 
 const missingStatement = statement<{ id: string }>(
   'todos_missing',
-  `select w.id from unnest(:ids::uuid[]) as w(id)
+  sql`select w.id from unnest(${$.ids}::uuid[]) as w(id)
   where not exists (select from todos t where t.id = w.id)`,
 )
 
@@ -186,7 +188,7 @@ export const readMissing = async (session: Session, ids: readonly string[]): Pro
 
 const schemaStatement = statement<{ schema: JsonObject | null }>(
   'question_schema',
-  'select schema from messages where todo_id = :id::uuid and seq = :seq::int',
+  sql`select schema from messages where todo_id = ${$.id}::uuid and seq = ${$.seq}::int`,
 )
 
 /** The schema that the answer to this question must fit; null where anything goes. */
@@ -199,10 +201,10 @@ export const readAnswerSchema = async (
 
 const heldStatement = statement<Todo & { owed: StoredMessage[] | null }>(
   'todo_held',
-  `select ${TODO_COLUMNS('t')}, (select json_agg(${MESSAGE.json('m')} order by m.seq)
+  sql`select ${TODO_COLUMNS('t')}, (select json_agg(${MESSAGE.json('m')} order by m.seq)
     from messages m where m.todo_id = t.id and m.owed and m.seq > t.acknowledged_seq
-      and m.seq > :after::int) as owed
-  from todos t where t.id = :id::uuid and ${scopeSql('t')}`,
+      and m.seq > ${$.after}::int) as owed
+  from todos t where t.id = ${$.id}::uuid and ${scopeSql('t')}`,
 )
 
 /** A todo as its holder sees it: the row, and the messages after a seq that are owed to the holder. */
@@ -219,8 +221,8 @@ export const readHeld = async (
 
 const conversationStatement = statement<Todo>(
   'todos_conversation',
-  `select ${TODO_COLUMNS('t')} from todos t
-  where t.context_id = :context_id and t.line = :line::uuid and t.finished_at is null
+  sql`select ${TODO_COLUMNS('t')} from todos t
+  where t.context_id = ${$.context_id} and t.line = ${$.line}::uuid and t.finished_at is null
   order by t.lined_at desc limit 100`,
 )
 
