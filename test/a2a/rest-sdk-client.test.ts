@@ -122,7 +122,7 @@ test('a question is answered under the same task, which then goes on to its end'
   const waiting = taskOf(await sent)
   expect(waiting.status.state).toBe(TaskState.TASK_STATE_INPUT_REQUIRED)
   const answered = sdk.sendMessage(request('this', { taskId: waiting.id }))
-  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
   await worker.call('todos.complete', { ...todo.held, acknowledge: messages[0].seq })
   const done = taskOf(await answered)
   expect(done.status.state).toBe(TaskState.TASK_STATE_COMPLETED)

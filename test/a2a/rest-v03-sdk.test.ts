@@ -84,7 +84,7 @@ test('a bare message of the agent is one, and a question is answered', async () 
   const waiting = taskOf(await sent)
   expect(waiting.status.state).toBe('input-required')
   const answered = sdk.sendMessage({ message: message('this', { taskId: waiting.id }) })
-  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
   await worker.call('todos.complete', {
     ...todo.held,
     acknowledge: messages[0].seq,

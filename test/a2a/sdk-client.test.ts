@@ -121,7 +121,7 @@ test('a question is answered under the same task, which then goes on to its end'
   const answered = sdk.sendMessage(
     request('this', { taskId: waiting.id, contextId: waiting.contextId }),
   )
-  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
   await worker.call('todos.complete', { ...todo.held, acknowledge: messages[0].seq })
   const done = taskOf(await answered)
   expect(done.id).toBe(waiting.id)

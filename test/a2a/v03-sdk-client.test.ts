@@ -99,7 +99,7 @@ test('a question is answered under the same task, which then goes on to its end'
   expect(textOf(waiting.status.message)).toBe('which?')
   const { id: taskId, contextId } = waiting
   const answered = sdk.sendMessage({ message: message('this', { taskId, contextId }) })
-  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
   await worker.call('todos.complete', { ...todo.held, acknowledge: messages[0].seq })
   const done = taskOf(await answered)
   expect(done.id).toBe(waiting.id)
@@ -125,7 +125,7 @@ test('a stream of a send shows task, work, artifact and end, and stops at a ques
 
   const answer = sdk.sendMessageStream({ message: message('this', { taskId: todo.id }) })
   await answer.next()
-  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
   await worker.call('todos.complete', { ...todo.held, acknowledge: messages[0].seq })
   const rest: unknown[] = []
   for await (const event of answer) rest.push(event)

@@ -4,15 +4,12 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import type { Facts } from '../../src/app.ts'
 import { a2aClient, agentClient, type Frame, openStream } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
 import { ask, openBoard } from '../support/steps.ts'
 import { until } from '../support/until.ts'
-
-// Two hundred readers and a thousand subscribers take their time on a machine that is busy.
-vi.setConfig({ testTimeout: 120_000 })
 
 const app = await startApp({ pollMs: 60_000 })
 const desk = await app.line('desk', { contexts: 'parallel' })

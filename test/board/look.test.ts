@@ -6,6 +6,7 @@ import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
 import { card, lane, openBoardPage, openBrowser, openPage } from '../support/browser.ts'
 import { ask, operate } from '../support/steps.ts'
+import { scaled } from '../support/timeouts.ts'
 import { makeBusy } from './busy.ts'
 
 const app = await startApp()
@@ -322,7 +323,7 @@ test('five thousand todos are a board that still moves', async () => {
       lane.scrollTo(0, lane.scrollHeight)
       return lane.querySelectorAll('.card').length
     })
-  await expect.poll(scroll, { timeout: 100_000, interval: 100 }).toBe(5000)
+  await expect.poll(scroll, { timeout: scaled(100_000), interval: 100 }).toBe(5000)
   expect(await submitted.locator('.card h3').last().textContent()).toContain('todo c5000')
   const agent = await app.vend(['work'], ['many'])
   const todo = await agentClient(app.url, agent.token).claim()

@@ -133,7 +133,7 @@ test('dev prints addresses, tokens and commands that work as pasted; a kill -9 c
   })
   const boards = async (): Promise<boolean> =>
     /switchboard_streams_open\{kind="board"\} 1/.test(await (await fetch(`${url}/metrics`)).text())
-  await until(boards, { timeoutMs: 30_000, what: 'the watching command is connected' })
+  await until(boards, { what: 'the watching command is connected' })
   const another = paste(send!)
   await until(() => seen.includes('input-required'), { what: 'the board, watched' })
   process.kill(-watching.pid!, 'SIGTERM')
@@ -168,4 +168,4 @@ test('a PostgreSQL that is killed ends dev, which says so', async () => {
   expect((await dev.exited)[0]).toBe(1)
   expect(dev.errors()).toMatch(/^switchboard: The PostgreSQL in .*killed was killed: start again/m)
   await until(() => leftovers(dataDir).length === 0, { what: 'nothing left' })
-}, 120_000)
+})

@@ -7,6 +7,7 @@ import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'
 import { killed, ROOT } from '../support/child.ts'
 import { attemptsOf, lapseLease, metric } from '../support/steps.ts'
+import { scaled } from '../support/timeouts.ts'
 import { until } from '../support/until.ts'
 
 const app = await startApp({ reapMs: 60_000, pollMs: 60_000 })
@@ -55,7 +56,7 @@ test('where nobody claims, the reaper takes it back at its tick, counts it and r
   const { child, id } = await startAgent()
   expect(id).toBe(task.id)
   await killed(child)
-  const waiting = colleague.call('todos.claim', { waitMs: 20_000 })
+  const waiting = colleague.call('todos.claim', { waitMs: 25_000 })
   await until(async () => (await metric(app, 'switchboard_waiting_claims')) >= 1)
   const series = 'switchboard_todo_leases_expired_total{queue="desk"}'
   const before = await metric(app, series)
@@ -90,7 +91,7 @@ test('an agent that is told to stop hands back all it holds at once, and no atte
   const started = performance.now()
   child.kill('SIGTERM')
   expect(await exit).toEqual([0, null])
-  expect(performance.now() - started).toBeLessThan(8000)
+  expect(performance.now() - started).toBeLessThan(scaled(8000))
   for (const { id } of tasks) {
     expect((await a2a.get(id)).status.state).toBe('TASK_STATE_SUBMITTED')
     expect(await attemptsOf(app, id)).toMatchObject([

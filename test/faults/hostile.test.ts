@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { type Answered, post } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp } from '../support/app.ts'
 import { ODD_TEXT, UNKNOWN_ID } from '../support/steps.ts'
+import { scaled } from '../support/timeouts.ts'
 
 const app = await startApp({ maxWaitMs: 1 })
 const { client, agent } = await app.line('desk', { contexts: 'parallel' })
@@ -22,7 +23,11 @@ const API = [-32700, -32600, -32601, -32602, -32000, -32010, -32011, -32012, -32
 const send = async (path: string, body: string | Uint8Array, token: string): Promise<Answered> => {
   const headers = { 'A2A-Version': '1.0' }
   // A hang is a failure of its own, told apart from a slow machine by its length.
-  return post(`${app.url}${path}`, body, { token, headers, signal: AbortSignal.timeout(20_000) })
+  return post(`${app.url}${path}`, body, {
+    token,
+    headers,
+    signal: AbortSignal.timeout(scaled(20_000)),
+  })
 }
 
 const expectOurs = ({ status, body }: Answered, codes: readonly number[]) => {
@@ -365,7 +370,7 @@ test('whatever stands in a path, a query or a header is answered below 500', asy
           method,
           headers: { ...headers, 'Content-Type': 'application/json', 'Last-Event-ID': `x${value}` },
           ...(method === 'POST' && { body: '{"jsonrpc":"2.0","id":1,"method":"ListTasks"}' }),
-          signal: AbortSignal.timeout(20_000),
+          signal: AbortSignal.timeout(scaled(20_000)),
         })
         expect(response.status).toBeLessThan(500)
         await response.text()

@@ -265,7 +265,7 @@ test(`an agent killed at ten moments of its work loses nothing and does nothing 
           const fences = new Map(rows.map(({ id, fence }) => [id, fence]))
           return lapsed.length === 0 || lapsed.some(({ id, fence }) => fences.get(id) !== fence)
         },
-        { timeoutMs: 20_000, what: `${hint}: another has taken over from who was stopped` },
+        { what: `${hint}: another has taken over from who was stopped` },
       )
       ghost.child.kill('SIGCONT')
       continue
@@ -288,7 +288,7 @@ test(`an agent killed at ten moments of its work loses nothing and does nothing 
   const claims = log.events.filter(({ verb }) => verb === 'claim').length
   expect(claims, hint).toBeGreaterThan(load.accepted.length + KILLS / 2)
   expect(load.resumed(), hint).toBeGreaterThan(0)
-}, 60_000)
+})
 
 test('a node killed under waiting sends and streams: asked again, another node has every task and its end', async () => {
   const app = await startApp({ reapMs: 3_600_000 })
@@ -423,7 +423,6 @@ test(`a database killed twice under load loses no accepted task, and everything 
     for (const from of [10, 70]) {
       const at = from + Math.floor(random() * 40)
       await until(() => crew.steps.length >= at, {
-        timeoutMs: 20_000,
         what: `${hint}: ${at} steps`,
       })
       await postgres.crash()
@@ -439,4 +438,4 @@ test(`a database killed twice under load loses no accepted task, and everything 
     await Promise.all(children.map(killed))
     await node.stop()
   }
-}, 60_000)
+})

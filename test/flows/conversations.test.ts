@@ -352,7 +352,7 @@ test('8 senders and 8 claimers: never two claimed todos of one conversation, eac
     [contexts],
   )
   expect(left!.n).toBe(0)
-}, 60_000)
+})
 
 // Open: an answer is deferred behind a todo that is only pending, not at work (system.md section 7
 // wants it before any newcomer). An agent with one slot, the kit's default, waits for the answer in

@@ -74,7 +74,7 @@ test(`what was there is counted, with what nodes of before send, move, place and
   await life.during(life.write(4, 200), ['place', 'count', 'forget'])
   await expectLists(nodes[0]!, CLIENTS, QUEUES)
   expect(life.happened.forget).toBeGreaterThan(0)
-}, 60_000)
+})
 
 test('one that was killed on its way is done again, and a count by hand puts all right', async () => {
   const { databaseUrl, nodes } = await before()
@@ -95,4 +95,4 @@ test('one that was killed on its way is done again, and a count by hand puts all
   const index = `select x.indisvalid as valid from pg_index x
     where x.indexrelid = 'todos_not_done'::regclass`
   expect(await database.query(index, [])).toEqual([{ valid: true }])
-}, 60_000)
+})

@@ -88,4 +88,4 @@ test(`on nodes that place, count and delete at once every total is that of the r
   expect(await database.query('select * from todo_moves', [])).toEqual([])
   expect(await database.query('select * from todo_counts where count < 0', [])).toEqual([])
   await expectTotals(database)
-}, 120_000)
+})

@@ -140,7 +140,7 @@ describe.each(carriers)('$name', ({ bus, cut }) => {
     }
     off()
     expect(lost).toBeGreaterThanOrEqual(10)
-  }, 60_000)
+  })
 })
 
 describe('a process that hears of no other', () => {
