@@ -1,10 +1,28 @@
+/**
+ * Two tiers. `npm test` runs the projects `tests` and `alone`: every behavior once, in a few minutes.
+ * `npm run test:faults` runs the project `faults`: what takes long.
+ */
 import { defineConfig } from 'vitest/config'
 import { scaled } from './test/support/timeouts.ts'
 
+/** Kills, restarts, freezes and cut lines; and what is long for other reasons, wherever it lies. */
+const FAULTS = ['test/faults/**/*.test.ts', 'test/**/*.slow.test.ts']
+
+/** Random or repeated steps: a few of them in `npm test`, many with the faults (`runs` in tier.ts). */
+const BOTH = ['test/**/*.random.test.ts']
+
+/** Replaces a module of the program, and so shares its process with no other test. */
+const ALONE = ['test/store/lease-once.test.ts']
+
+const project = (name: string, test: object) => ({
+  extends: true as const,
+  test: { name, ...test },
+})
+
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
     globalSetup: ['test/support/postgres.ts'],
+    setupFiles: ['test/support/setup.ts'],
     // A wait has a limit of its own, and says what it waited for; these are for what has none.
     testTimeout: scaled(120_000),
     hookTimeout: scaled(120_000),
@@ -12,5 +30,15 @@ export default defineConfig({
     maxWorkers: 2,
     // A condition is waited for, however slow the machine is; the default gives up after a second.
     expect: { poll: { timeout: scaled(15_000) } },
+    projects: [
+      // The files share two processes: loading the server for each would take longer than the tests.
+      project('tests', {
+        include: ['test/**/*.test.ts'],
+        exclude: [...FAULTS, ...ALONE],
+        isolate: false,
+      }),
+      project('alone', { include: ALONE }),
+      project('faults', { include: [...FAULTS, ...BOTH], env: { TEST_LONG: '1' } }),
+    ],
   },
 })

@@ -6,6 +6,8 @@ import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, expect, test } from 'vitest'
+import { childArgs } from '../support/child-args.ts'
+import { scaled } from '../support/timeouts.ts'
 import { until } from '../support/until.ts'
 
 const ROOT = path.join(import.meta.dirname, '../..')
@@ -34,7 +36,7 @@ interface Dev {
 }
 
 const startDev = (dataDir: string): Dev => {
-  const child = spawn(process.execPath, ['--import', 'tsx', 'src/cli/main.ts', 'dev'], {
+  const child = spawn(process.execPath, [...childArgs('src/cli/main.ts'), 'dev'], {
     cwd: ROOT,
     env: {
       PATH: process.env.PATH,
@@ -84,79 +86,85 @@ const leftovers = (dataDir: string): string[] =>
 const paste = (command: string): Promise<{ stdout: string }> =>
   run('sh', ['-c', command], { cwd: os.tmpdir(), env: { PATH: process.env.PATH, HOME: folder } })
 
-test('dev prints addresses, tokens and commands that work as pasted; a kill -9 costs nothing; Ctrl-C ends it all', async () => {
-  const dataDir = path.join(folder, 'one')
-  const first = startDev(dataDir)
-  const text = await banner(first)
-  const url = /(http:\/\/127\.0\.0\.1:\d+)\/board/.exec(text)![1]!
-  const card = /Agent card\s+(\S+)/.exec(text)![1]!
-  expect((await fetch(card)).status).toBe(200)
-  expect((await fetch(`${url}/readyz`)).status).toBe(200)
-  const client = /Client token\s+(\S+)/.exec(text)![1]!
-  const agent = /Agent token\s+(\S+)/.exec(text)![1]!
-  const called = async (place: string, token: string, method: string) =>
-    (
-      await fetch(`${url}${place}`, {
-        method: 'POST',
-        headers: {
-          'Content-Type': 'application/json',
-          'A2A-Version': '1.0',
-          Authorization: `Bearer ${token}`,
-        },
-        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: {} }),
-      })
-    ).json()
-  expect(await called('/a2a/concierge/', client, 'ListTasks')).toHaveProperty('result.tasks')
-  expect(await called('/agent', agent, 'todos.list')).toHaveProperty('result.todos')
+test(
+  'dev prints addresses, tokens and commands that work as pasted; a kill -9 costs nothing; Ctrl-C ends it all',
+  async () => {
+    const dataDir = path.join(folder, 'one')
+    const first = startDev(dataDir)
+    const text = await banner(first)
+    const url = /(http:\/\/127\.0\.0\.1:\d+)\/board/.exec(text)![1]!
+    const card = /Agent card\s+(\S+)/.exec(text)![1]!
+    expect((await fetch(card)).status).toBe(200)
+    expect((await fetch(`${url}/readyz`)).status).toBe(200)
+    const client = /Client token\s+(\S+)/.exec(text)![1]!
+    const agent = /Agent token\s+(\S+)/.exec(text)![1]!
+    const called = async (place: string, token: string, method: string) =>
+      (
+        await fetch(`${url}${place}`, {
+          method: 'POST',
+          headers: {
+            'Content-Type': 'application/json',
+            'A2A-Version': '1.0',
+            Authorization: `Bearer ${token}`,
+          },
+          body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: {} }),
+        })
+      ).json()
+    expect(await called('/a2a/concierge/', client, 'ListTasks')).toHaveProperty('result.tasks')
+    expect(await called('/agent', agent, 'todos.list')).toHaveProperty('result.todos')
 
-  const board = /Board\s+(\S+)/.exec(text)![1]!
-  const login = await fetch(board, { redirect: 'manual' })
-  const cookie = login.headers.get('set-cookie') ?? ''
-  expect(cookie).toContain('HttpOnly')
-  const page = await fetch(`${url}/board`, { headers: { Cookie: cookie.split(';')[0]! } })
-  expect(await page.text()).toContain('switchboard')
+    const board = /Board\s+(\S+)/.exec(text)![1]!
+    const login = await fetch(board, { redirect: 'manual' })
+    const cookie = login.headers.get('set-cookie') ?? ''
+    expect(cookie).toContain('HttpOnly')
+    const page = await fetch(`${url}/board`, { headers: { Cookie: cookie.split(';')[0]! } })
+    expect(await page.text()).toContain('switchboard')
 
-  const commands = text.split('\n').filter((line) => /^ {2}cd /.test(line))
-  const [send, answer, watch] = commands.map((line) => line.trim())
-  expect((await paste(send!)).stdout).toContain('input-required')
-  expect((await paste(answer!)).stdout).toContain('input-required')
-  expect((await paste(answer!.replace(/'[^']*'$/, "'3'"))).stdout).toContain('done')
-  const watching = spawn('sh', ['-c', watch!], {
-    env: { PATH: process.env.PATH, HOME: folder },
-    detached: true,
-    stdio: ['ignore', 'pipe', 'ignore'],
-  })
-  groups.push(watching.pid!)
-  let seen = ''
-  watching.stdout.on('data', (chunk: Buffer) => {
-    seen += chunk
-  })
-  const boards = async (): Promise<boolean> =>
-    /switchboard_streams_open\{kind="board"\} 1/.test(await (await fetch(`${url}/metrics`)).text())
-  await until(boards, { what: 'the watching command is connected' })
-  const another = paste(send!)
-  await until(() => seen.includes('input-required'), { what: 'the board, watched' })
-  process.kill(-watching.pid!, 'SIGTERM')
-  await another
+    const commands = text.split('\n').filter((line) => /^ {2}cd /.test(line))
+    const [send, answer, watch] = commands.map((line) => line.trim())
+    expect((await paste(send!)).stdout).toContain('input-required')
+    expect((await paste(answer!)).stdout).toContain('input-required')
+    expect((await paste(answer!.replace(/'[^']*'$/, "'3'"))).stdout).toContain('done')
+    const watching = spawn('sh', ['-c', watch!], {
+      env: { PATH: process.env.PATH, HOME: folder },
+      detached: true,
+      stdio: ['ignore', 'pipe', 'ignore'],
+    })
+    groups.push(watching.pid!)
+    let seen = ''
+    watching.stdout.on('data', (chunk: Buffer) => {
+      seen += chunk
+    })
+    const boards = async (): Promise<boolean> =>
+      /switchboard_streams_open\{kind="board"\} 1/.test(
+        await (await fetch(`${url}/metrics`)).text(),
+      )
+    await until(boards, { what: 'the watching command is connected' })
+    const another = paste(send!)
+    await until(() => seen.includes('input-required'), { what: 'the board, watched' })
+    process.kill(-watching.pid!, 'SIGTERM')
+    await another
 
-  const second = startDev(dataDir)
-  expect((await second.exited)[0]).not.toBe(0)
-  expect(second.errors().trim().split('\n')).toHaveLength(1)
-  expect(second.errors()).toContain(String(first.child.pid))
+    const second = startDev(dataDir)
+    expect((await second.exited)[0]).not.toBe(0)
+    expect(second.errors().trim().split('\n')).toHaveLength(1)
+    expect(second.errors()).toContain(String(first.child.pid))
 
-  first.child.kill('SIGKILL')
-  await first.exited
-  await until(() => leftovers(dataDir).length === 0, { what: 'nothing left after kill -9' })
+    first.child.kill('SIGKILL')
+    await first.exited
+    await until(() => leftovers(dataDir).length === 0, { what: 'nothing left after kill -9' })
 
-  const third = startDev(dataDir)
-  const again = await banner(third)
-  expect(/Client token\s+(\S+)/.exec(again)![1]).toBe(client)
-  const listed = await paste(send!.replace(/ send .*$/, ' list --json'))
-  expect(JSON.parse(listed.stdout).todos).toHaveLength(2)
-  third.child.kill('SIGINT')
-  expect((await third.exited)[0]).toBe(0)
-  await until(() => leftovers(dataDir).length === 0, { what: 'nothing left after Ctrl-C' })
-}, 180_000)
+    const third = startDev(dataDir)
+    const again = await banner(third)
+    expect(/Client token\s+(\S+)/.exec(again)![1]).toBe(client)
+    const listed = await paste(send!.replace(/ send .*$/, ' list --json'))
+    expect(JSON.parse(listed.stdout).todos).toHaveLength(2)
+    third.child.kill('SIGINT')
+    expect((await third.exited)[0]).toBe(0)
+    await until(() => leftovers(dataDir).length === 0, { what: 'nothing left after Ctrl-C' })
+  },
+  scaled(180_000),
+)
 
 test('a PostgreSQL that is killed ends dev, which says so', async () => {
   const dataDir = path.join(folder, 'killed')

@@ -6,6 +6,7 @@ import { afterAll, expect, test } from 'vitest'
 import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'
 import { killed, ROOT } from '../support/child.ts'
+import { childArgs } from '../support/child-args.ts'
 import { attemptsOf, lapseLease, metric } from '../support/steps.ts'
 import { scaled } from '../support/timeouts.ts'
 import { until } from '../support/until.ts'
@@ -21,7 +22,7 @@ afterAll(() => Promise.all(children.map(killed)))
 const spawnAgent = (...options: string[]): ChildProcess => {
   const child = spawn(
     process.execPath,
-    ['--import', 'tsx', 'test/support/agent-child.ts', app.url, agent.token, ...options],
+    [...childArgs('test/support/agent-child.ts'), app.url, agent.token, ...options],
     { cwd: ROOT, stdio: ['ignore', 'pipe', 'inherit'] },
   )
   children.push(child)

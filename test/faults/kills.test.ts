@@ -22,6 +22,7 @@ import {
   type Told,
 } from '../support/checker.ts'
 import { killed, ROOT } from '../support/child.ts'
+import { childArgs } from '../support/child-args.ts'
 import { withClient } from '../support/database.ts'
 import { type Load, startLoad } from '../support/load.ts'
 import { startOwnPostgres } from '../support/own-postgres.ts'
@@ -59,7 +60,7 @@ const startCrew = (url: string, token: string, size: number) => {
   const watchers = new Set<() => void>()
 
   const load = (): AgentProcess => {
-    const words = ['--import', 'tsx', 'test/support/steps-child.ts', url, token]
+    const words = [...childArgs('test/support/steps-child.ts'), url, token]
     const child = spawn(process.execPath, words, {
       cwd: ROOT,
       stdio: ['pipe', 'pipe', 'inherit'],

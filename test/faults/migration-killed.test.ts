@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import knexFactory from 'knex'
 import { afterAll, expect, inject, test } from 'vitest'
 import { knexConfig, pendingMigrations } from '../../src/store/migrate.ts'
+import { childArgs } from '../support/child-args.ts'
 import { urlOf, withClient } from '../support/database.ts'
 import { until } from '../support/until.ts'
 
@@ -24,7 +25,7 @@ const sql = <Row = Record<string, unknown>>(text: string, values: unknown[] = []
   withClient(databaseUrl, async (client) => (await client.query(text, values)).rows as Row[])
 
 const startMigrating = (database = name) =>
-  spawn(process.execPath, ['--import', 'tsx', 'src/cli/main.ts', 'migrate', '--json'], {
+  spawn(process.execPath, [...childArgs('src/cli/main.ts'), 'migrate', '--json'], {
     cwd: ROOT,
     env: { PATH: process.env.PATH, DATABASE_URL: urlOf(url, database) },
     stdio: ['ignore', 'pipe', 'inherit'],

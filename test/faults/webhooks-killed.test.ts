@@ -1,11 +1,11 @@
 // Cases F082, F091: a node that is killed, frozen or stopped while it tells a webhook.
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
+import { startPushApp } from '../push/support.ts'
 import { a2aClient, agentClient } from '../support/actors.ts'
 import { startReceiver, stateOf } from '../support/receiver.ts'
 import { serveProcessWith } from '../support/serve-process.ts'
 import { until } from '../support/until.ts'
-import { startPushApp } from './support.ts'
 
 const ENV = { SWITCHBOARD_WEBHOOK_ALLOW_HTTP: 'true', SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: 'localhost' }
 
