@@ -8,7 +8,7 @@ import { scaled } from './test/support/timeouts.ts'
 /** Kills, restarts, freezes and cut lines; and what is long for other reasons, wherever it lies. */
 const FAULTS = ['test/faults/**/*.test.ts', 'test/**/*.slow.test.ts']
 
-/** Random or repeated steps: a few of them in `npm test`, many with the faults (`runs` in tier.ts). */
+/** Random steps, or the same again and again: few in `npm test`, many with the faults (`runs` in tier.ts). */
 const BOTH = ['test/**/*.random.test.ts']
 
 /** Replaces a module of the program, and so shares its process with no other test. */

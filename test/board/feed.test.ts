@@ -25,8 +25,10 @@ test('a reader that names no cursor is given what is there and an id to go on fr
   })
   expect(Object.keys(snapshot.json.lanes)).toEqual(['waiting', 'held', 'interrupted', 'ended'])
   const todo = await worker.claim()
-  const claimed = (await board.next())!
-  expect(Number(snapshot.id)).toBeLessThan(Number(claimed.id))
+  // On a slow machine the snapshot is older than the place of the first event, which follows then.
+  const followed = await board.until(({ json }) => json.to === 'claimed')
+  const claimed = followed.at(-1)!
+  expect(Number(snapshot.id)).toBeLessThan(Number(followed[0]!.id))
   expect(claimed.json).toMatchObject({ id: open.id, to: 'claimed' })
   board.close()
   // Going on after a cursor is exact, and takes no snapshot.
@@ -34,7 +36,8 @@ test('a reader that names no cursor is given what is there and an id to go on fr
     token: ADMIN_TOKEN,
     headers: { 'Last-Event-ID': snapshot.id! },
   })
-  expect(plain((await resumed.next())!)).toEqual(plain(claimed))
+  const again = await resumed.until(({ json }) => json.to === 'claimed')
+  expect(again.map(plain)).toEqual(followed.map(plain))
   resumed.close()
   const bare = await openBoard(app, 'queue=desk&snapshot=none')
   await worker.call('todos.complete', todo.held)

@@ -57,8 +57,13 @@ test('where nobody claims, the reaper takes it back at its tick, counts it and r
   const { child, id } = await startAgent()
   expect(id).toBe(task.id)
   await killed(child)
-  const waiting = colleague.call('todos.claim', { waitMs: 25_000 })
+  // By an endpoint of its own: no claim before this one has found nothing and made it wait to look.
+  const waiter = agentClient(app.url, (await app.vend(['work'], ['desk'])).token)
+  const waiting = waiter.call('todos.claim', { waitMs: 25_000 })
   await until(async () => (await metric(app, 'switchboard_waiting_claims')) >= 1)
+  // A claim counts as waiting before it looks, and would take over a lease that lapses in between. It
+  // has looked, and found nothing, once another of the same endpoint that came after it has.
+  expect((await waiter.call('todos.claim', {})).todos).toEqual([])
   const series = 'switchboard_todo_leases_expired_total{queue="desk"}'
   const before = await metric(app, series)
   await lapseLease(app, id)
@@ -73,7 +78,7 @@ test('where nobody claims, the reaper takes it back at its tick, counts it and r
     died: true,
     cause: 'lease_expired',
   })
-  await colleague.call('todos.complete', { id, fence: todos[0].fence })
+  await waiter.call('todos.complete', { id, fence: todos[0].fence })
 })
 
 test('an agent that is told to stop hands back all it holds at once, and no attempt is used up', async () => {

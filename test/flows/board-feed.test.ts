@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { type Answer, a2aClient, agentClient, openStream } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
 import { ask, openBoard } from '../support/steps.ts'
+import { until } from '../support/until.ts'
 
 const app = await startApp({ pollMs: 60_000 })
 const desk = await app.line('desk', { contexts: 'parallel' })
@@ -55,6 +56,12 @@ test('a board shows the queues one may watch and asked for, and no other', async
 })
 
 test('a cursor older than what is kept is told of the gap, and of where the feed goes on', async () => {
+  const a2a = a2aClient(app.url, 'shop', shop.client.token)
+  for (let n = 0; n < 20; n += 1) await a2a.call('CancelTask', { id: (await a2a.submit('x')).id })
+  await until(
+    async () => (await app.sql('select from events where position is null')).length === 0,
+    { what: 'all have their places' },
+  )
   const [{ cut }] = (await app.sql<{ cut: string }>(
     'select position as cut from events where position is not null order by position offset 20 limit 1',
   )) as [{ cut: string }]

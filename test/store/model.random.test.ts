@@ -171,7 +171,8 @@ const move = async (pair: Pair, draw: Drawn): Promise<void> => {
   }
 }
 
-const SEEDS = [1, 2, 3, 4, 5, 6]
+/** With the first nearly all comes about. */
+const SEEDS = [17, 1, 2, 3, 4, 5]
 
 const WANTED = [
   ...VERB_NAMES,

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { type Answered, post } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp } from '../support/app.ts'
 import { ODD_TEXT, UNKNOWN_ID } from '../support/steps.ts'
+import { runs } from '../support/tier.ts'
 import { scaled } from '../support/timeouts.ts'
 
 const app = await startApp({ maxWaitMs: 1 })
@@ -168,7 +169,7 @@ test('whatever is sent to the A2A endpoint is answered with a result or an error
     fc.asyncProperty(envelope(a2aMethods, a2aParams), async (value) => {
       expectOurs(await send('/a2a/desk/', JSON.stringify(value), client.token), A2A)
     }),
-    { numRuns: 400 },
+    { numRuns: runs(100, 400) },
   )
   await expectWhole()
 })
@@ -259,7 +260,7 @@ test('whatever is sent to the agent API is answered with a result or one of its 
     fc.asyncProperty(envelope(agentMethods, fc.oneof(agentParams, mine)), async (value) => {
       expectOurs(await send('/agent', JSON.stringify(value), agent.token), API)
     }),
-    { numRuns: 400 },
+    { numRuns: runs(100, 400) },
   )
   await expectWhole()
 })
@@ -316,7 +317,7 @@ test('whatever is sent to the operator API is answered with a result or one of i
     fc.asyncProperty(envelope(operatorMethods, params), async (value) => {
       expectOurs(await send('/operator', JSON.stringify(value), ADMIN_TOKEN), API)
     }),
-    { numRuns: 300 },
+    { numRuns: runs(75, 300) },
   )
   await expectWhole()
 })
@@ -342,7 +343,7 @@ test('bytes that are no envelope, deep ones and large ones, are answered as no J
       fc.asyncProperty(fc.uint8Array({ maxLength: 200 }), async (bytes) => {
         expectOurs(await send(path, bytes, token), codes)
       }),
-      { numRuns: 40 },
+      { numRuns: runs(10, 40) },
     )
   }
 })
@@ -376,6 +377,6 @@ test('whatever stands in a path, a query or a header is answered below 500', asy
         await response.text()
       }
     }),
-    { numRuns: 60 },
+    { numRuns: runs(15, 60) },
   )
 })
