@@ -17,7 +17,7 @@ const claimMany = async (count: number): Promise<Answer[]> => {
   await Promise.all(Array.from({ length: count }, (_, n) => a2a.submit(`text ${n}`)))
   const found: Answer[] = []
   while (found.length < count) {
-    const { todos } = await worker.call('todos.claim', { limit: count, waitMs: 10_000 })
+    const { todos } = await worker.call('todos.claim', { limit: count, waitMs: 25_000 })
     found.push(...todos)
   }
   return found.map((todo) => ({ ...todo, held: { id: todo.id, fence: todo.fence } }))

@@ -5,11 +5,11 @@
 import { afterAll } from 'vitest'
 import { createSwitchboard, type Switchboard, type SwitchboardOptions } from '../../src/app.ts'
 import { createLog } from '../../src/base/log.ts'
-import type { Config } from '../../src/config.ts'
 import type { Caller, Endpoint, EndpointVerb } from '../../src/domain/endpoint.ts'
+import { ADMIN_TOKEN, testConfig } from './config.ts'
 import { cloneDatabase, withClient } from './database.ts'
 
-export const ADMIN_TOKEN = 'admin-token-of-the-tests'
+export { ADMIN_TOKEN, testConfig }
 
 export interface Vended {
   endpoint: Endpoint
@@ -26,25 +26,6 @@ export interface App extends Switchboard {
   /** Makes a queue with a client and an agent of its own. */
   queue(name: string, policy?: Record<string, unknown>): Promise<{ client: Vended; agent: Vended }>
 }
-
-/** The environment of a test's node. */
-export const testConfig = (more: Partial<Config> = {}): Config => ({
-  databaseUrl: null,
-  directUrl: null,
-  natsUrl: null,
-  dataDir: '/nonexistent',
-  host: '127.0.0.1',
-  port: 0,
-  publicUrl: null,
-  card: 'hybrid',
-  cardKeys: [],
-  adminToken: ADMIN_TOKEN,
-  metricsToken: null,
-  webhookAllowHttp: false,
-  webhookAllow: [],
-  logLevel: 'silent',
-  ...more,
-})
 
 export type AppOptions = Partial<SwitchboardOptions> & { natsUrl?: string }
 

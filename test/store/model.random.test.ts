@@ -8,6 +8,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { STATE_NAMES, type State, VERB_NAMES, type Verb } from '../../src/domain/lifecycle.ts'
 import { openStore } from '../support/store.ts'
+import { runs } from '../support/tier.ts'
 import {
   AGES,
   type Age,
@@ -170,7 +171,20 @@ const move = async (pair: Pair, draw: Drawn): Promise<void> => {
   }
 }
 
-const SEEDS = [1, 2, 3, 4, 5, 6]
+/** With the first nearly all comes about. */
+const SEEDS = [17, 1, 2, 3, 4, 5]
+
+const WANTED = [
+  ...VERB_NAMES,
+  'handed over',
+  'joined all',
+  'joined any while others live',
+  'joined each while others live',
+  'joined each',
+]
+
+/** What has not come about yet. */
+const missing = (counts: Counts): string[] => WANTED.filter((what) => !counts[what])
 
 const tryOut = async (seed: number | undefined, numRuns: number): Promise<Counts> => {
   const counts: Counts = {}
@@ -193,25 +207,18 @@ const tryOut = async (seed: number | undefined, numRuns: number): Promise<Counts
 
 test('random verbs have the same verdicts and rows in the database and in the model, and each verb and every kind of join and hand-over comes about', async () => {
   const counts: Counts = {}
-  for (const seed of SEEDS) {
+  for (const [n, seed] of SEEDS.entries()) {
+    if (n >= runs(1, SEEDS.length) && missing(counts).length === 0) break
     for (const [what, times] of Object.entries(await tryOut(seed, 20))) {
       counts[what] = (counts[what] ?? 0) + times
     }
   }
-  const wanted = [
-    ...VERB_NAMES,
-    'handed over',
-    'joined all',
-    'joined any while others live',
-    'joined each while others live',
-    'joined each',
-  ]
-  expect(wanted.filter((what) => !counts[what])).toEqual([])
-}, 180_000)
+  expect(missing(counts)).toEqual([])
+})
 
 test('and so have verbs that nobody has drawn before', async () => {
-  await tryOut(undefined, 25)
-}, 120_000)
+  await tryOut(undefined, runs(10, 100))
+})
 
 /* ------------------------------------------------------ every verb from every state */
 
@@ -251,17 +258,25 @@ const ROADS: Record<State, (Partial<Step> & { verb: Verb })[][]> = {
 for (const state of STATE_NAMES) {
   test(`each verb is allowed or refused from ${state} as the table says, by holder and stranger, before and after time has passed`, async () => {
     for (const road of ROADS[state]) {
-      for (const verb of VERB_NAMES) {
-        for (const agent of [0, 1] as const) {
-          for (const aged of [false, true]) {
-            const pair = await pairOf([null])
-            for (const leg of road) await take(pair, 0, { ...plain, ...leg })
-            expect(pair.model[0]!.state).toBe(state)
-            if (aged) for (const what of AGES) await pass(pair, 0, what)
+      for (const aged of [false, true]) {
+        const arrive = async (): Promise<Pair> => {
+          const pair = await pairOf([null])
+          for (const leg of road) await take(pair, 0, { ...plain, ...leg })
+          expect(pair.model[0]!.state).toBe(state)
+          if (aged) for (const what of AGES) await pass(pair, 0, what)
+          return pair
+        }
+        let pair = await arrive()
+        for (const verb of VERB_NAMES) {
+          for (const agent of [0, 1] as const) {
+            const before = pair.model
             await take(pair, 0, { ...plain, agent, verb })
+            // What was refused has changed nothing: the todo serves for the next verb, too.
+            if (pair.model !== before) pair = await arrive()
+            else await pair.world.check(pair.model)
           }
         }
       }
     }
-  }, 60_000)
+  })
 }

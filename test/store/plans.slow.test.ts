@@ -164,7 +164,7 @@ beforeAll(async () => {
     [],
   )
   await database.query('analyze', [])
-}, 120_000)
+})
 
 const change = { endpoint: SOMEBODY, leaseSeconds: 300, claimant: 'x' }
 

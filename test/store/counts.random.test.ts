@@ -11,6 +11,7 @@ import { countTodos } from '../../src/store/todos/counts.ts'
 import { sequenceEvents } from '../../src/store/todos/events.ts'
 import { keepFor } from '../retention/aged.ts'
 import { openStore } from '../support/store.ts'
+import { runs } from '../support/tier.ts'
 import { CLIENTS, createLife, QUEUES, USUAL } from './life.ts'
 import { expectLists, expectTotals } from './totals.ts'
 
@@ -71,7 +72,7 @@ test('what is deleted before any node has counted it leaves nothing behind, also
 test(`on nodes that place, count and delete at once every total is that of the rows at every moment (seed ${SEED})`, async () => {
   const nodes = [database, other] as const
   const life = createLife(nodes, SEED)
-  const writers = Promise.all([0, 1, 2, 3].map((number) => life.write(number, 300)))
+  const writers = Promise.all([0, 1, 2, 3].map((number) => life.write(number, runs(100, 300))))
   await life.during(
     writers,
     ['place', 'count', 'forget'],
@@ -88,4 +89,4 @@ test(`on nodes that place, count and delete at once every total is that of the r
   expect(await database.query('select * from todo_moves', [])).toEqual([])
   expect(await database.query('select * from todo_counts where count < 0', [])).toEqual([])
   await expectTotals(database)
-}, 120_000)
+})

@@ -1,20 +1,19 @@
 /** The migration that brings the kept counts: on a database in use, by nodes of before. */
-import { randomUUID } from 'node:crypto'
-import knexFactory from 'knex'
-import { afterEach, expect, inject, test } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 import { DEFAULT_POLICY } from '../../src/domain/policy.ts'
 import { putQueue } from '../../src/store/admin/queues.ts'
 import { type Database, openDatabase } from '../../src/store/postgres/database.ts'
-import { knexConfig, migrate, pendingMigrations } from '../../src/store/postgres/migrate.ts'
+import { migrate, pendingMigrations } from '../../src/store/postgres/migrate.ts'
 import { sequenceEvents } from '../../src/store/todos/events.ts'
-import { urlOf, withClient } from '../support/database.ts'
+import { databaseBefore } from '../support/before-migration.ts'
+import { runs } from '../support/tier.ts'
 import { CLIENTS, createLife, type Life, QUEUES } from './life.ts'
 import { expectLists } from './totals.ts'
 
 const SEED = Number(process.env.RANDOM_SEED ?? Date.now() % 1_000_000)
+const STEPS = runs(80, 200)
 const LAST = '0012_todo_counts'
 
-const { url, run } = inject('postgres')
 const ends: (() => Promise<unknown>)[] = []
 afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end()
@@ -28,17 +27,8 @@ interface Before {
 
 /** A database as the migrations before this one leave it, with a life behind it. */
 const before = async (): Promise<Before> => {
-  const name = `${run}_counts_${randomUUID().slice(0, 4)}`
-  await withClient(url, (client) => client.query(`create database ${name}`))
-  ends.push(() => withClient(url, (client) => client.query(`drop database ${name} with (force)`)))
-  const databaseUrl = urlOf(url, name)
-  const knex = knexFactory(knexConfig(databaseUrl))
-  const next = async (): Promise<string> => {
-    const [, pending] = (await knex.migrate.list()) as [unknown, { name: string }[]]
-    return pending[0]!.name
-  }
-  while ((await next()) !== LAST) await knex.migrate.up()
-  await knex.destroy()
+  const { url: databaseUrl, drop } = await databaseBefore(LAST)
+  ends.push(drop)
   const nodes = [1, 2].map(() => openDatabase({ connectionString: databaseUrl, poolSize: 6 }))
   ends.push(() => Promise.all(nodes.map((node) => node.close())))
   for (const queue of QUEUES) {
@@ -50,7 +40,7 @@ const before = async (): Promise<Before> => {
     })
   }
   const life = createLife(nodes, SEED)
-  await life.during(life.write(0, 200), ['place'])
+  await life.during(life.write(0, STEPS), ['place'])
   // Some of it is not placed yet.
   await life.write(1, 50)
   const [unplaced] = await nodes[0]!.query<{ there: boolean }>(
@@ -69,12 +59,12 @@ test(`what was there is counted, with what nodes of before send, move, place and
   await busy
   expect(await expectLists(nodes[0]!, CLIENTS, QUEUES)).toBeGreaterThan(20)
   // No node counts as yet; then one does.
-  await life.during(life.write(3, 200), ['place', 'forget'])
+  await life.during(life.write(3, STEPS), ['place', 'forget'])
   await expectLists(nodes[0]!, CLIENTS, QUEUES)
-  await life.during(life.write(4, 200), ['place', 'count', 'forget'])
+  await life.during(life.write(4, STEPS), ['place', 'count', 'forget'])
   await expectLists(nodes[0]!, CLIENTS, QUEUES)
   expect(life.happened.forget).toBeGreaterThan(0)
-}, 60_000)
+})
 
 test('one that was killed on its way is done again, and a count by hand puts all right', async () => {
   const { databaseUrl, nodes } = await before()
@@ -95,4 +85,4 @@ test('one that was killed on its way is done again, and a count by hand puts all
   const index = `select x.indisvalid as valid from pg_index x
     where x.indexrelid = 'todos_not_done'::regclass`
   expect(await database.query(index, [])).toEqual([{ valid: true }])
-}, 60_000)
+})

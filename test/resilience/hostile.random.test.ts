@@ -6,6 +6,8 @@ import { expect, test } from 'vitest'
 import { type Answered, post } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp } from '../support/app.ts'
 import { ODD_TEXT, UNKNOWN_ID } from '../support/steps.ts'
+import { runs } from '../support/tier.ts'
+import { scaled } from '../support/timeouts.ts'
 
 const app = await startApp({ maxWaitMs: 1 })
 const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
@@ -24,7 +26,11 @@ const API = [-32700, -32600, -32601, -32602, -32000, -32010, -32011, -32012, -32
 const send = async (path: string, body: string | Uint8Array, token: string): Promise<Answered> => {
   const headers = { 'A2A-Version': '1.0' }
   // A hang is a failure of its own, told apart from a slow machine by its length.
-  return post(`${app.url}${path}`, body, { token, headers, signal: AbortSignal.timeout(20_000) })
+  return post(`${app.url}${path}`, body, {
+    token,
+    headers,
+    signal: AbortSignal.timeout(scaled(20_000)),
+  })
 }
 
 const expectOurs = ({ status, body }: Answered, codes: readonly number[]) => {
@@ -165,7 +171,7 @@ test('whatever is sent to the A2A endpoint is answered with a result or an error
     fc.asyncProperty(envelope(a2aMethods, a2aParams), async (value) => {
       expectOurs(await send('/a2a/desk/', JSON.stringify(value), client.token), A2A)
     }),
-    { numRuns: 400 },
+    { numRuns: runs(100, 400) },
   )
   await expectWhole()
 })
@@ -256,7 +262,7 @@ test('whatever is sent to the agent API is answered with a result or one of its 
     fc.asyncProperty(envelope(agentMethods, fc.oneof(agentParams, mine)), async (value) => {
       expectOurs(await send('/agent', JSON.stringify(value), agent.token), API)
     }),
-    { numRuns: 400 },
+    { numRuns: runs(100, 400) },
   )
   await expectWhole()
 })
@@ -313,7 +319,7 @@ test('whatever is sent to the operator API is answered with a result or one of i
     fc.asyncProperty(envelope(operatorMethods, params), async (value) => {
       expectOurs(await send('/operator', JSON.stringify(value), ADMIN_TOKEN), API)
     }),
-    { numRuns: 300 },
+    { numRuns: runs(75, 300) },
   )
   await expectWhole()
 })
@@ -339,7 +345,7 @@ test('bytes that are no envelope, deep ones and large ones, are answered as no J
       fc.asyncProperty(fc.uint8Array({ maxLength: 200 }), async (bytes) => {
         expectOurs(await send(path, bytes, token), codes)
       }),
-      { numRuns: 40 },
+      { numRuns: runs(10, 40) },
     )
   }
 })
@@ -367,12 +373,12 @@ test('whatever stands in a path, a query or a header is answered below 500', asy
           method,
           headers: { ...headers, 'Content-Type': 'application/json', 'Last-Event-ID': `x${value}` },
           ...(method === 'POST' && { body: '{"jsonrpc":"2.0","id":1,"method":"ListTasks"}' }),
-          signal: AbortSignal.timeout(20_000),
+          signal: AbortSignal.timeout(scaled(20_000)),
         })
         expect(response.status).toBeLessThan(500)
         await response.text()
       }
     }),
-    { numRuns: 60 },
+    { numRuns: runs(15, 60) },
   )
 })

@@ -5,6 +5,7 @@ import { type Answer, post } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
 import { textMessage03, v01Client, v03Client } from '../support/old-clients.ts'
 import { rowCounts } from '../support/steps.ts'
+import { runs } from '../support/tier.ts'
 
 // A send that waits is answered soon, for nobody works here.
 const app = await startApp({ maxWaitMs: 5 })
@@ -89,6 +90,6 @@ test('any params are served or refused by name, and a refused send leaves nothin
       expect(error.data[0]['@type']).toBe('type.googleapis.com/google.rpc.ErrorInfo')
       expect(await rowCounts(app)).toEqual(before)
     }),
-    { numRuns: 100 },
+    { numRuns: runs(30, 300) },
   )
-}, 120_000)
+})
