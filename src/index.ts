@@ -26,6 +26,7 @@ export {
   type Sayable,
   textOf,
 } from './agent-kit/wire.ts'
-export { createSwitchboard, type Facts, type Switchboard, type SwitchboardOptions } from './app.ts'
+export type { SwitchboardOptions } from './app/options.ts'
+export { createSwitchboard, type Facts, type Switchboard } from './app.ts'
 export { type Config, ConfigError, readConfig } from './config.ts'
 export type { Hook } from './service/watch/hooks.ts'

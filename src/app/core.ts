@@ -34,7 +34,7 @@ import { createWatch } from '../service/watch/watch.ts'
 import { createGuard } from '../webhook/guard.ts'
 import { newSecret } from '../webhook/signature.ts'
 import { createConnections } from './connections.ts'
-import type { SwitchboardOptions } from './options.ts'
+import type { NodeOptions } from './options.ts'
 import { createWebhooks } from './webhooks.ts'
 
 const POLL_MS = 5000
@@ -55,7 +55,7 @@ interface CoreParts {
   publicUrl: () => string
 }
 
-export const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
+export const createCore = (options: NodeOptions, parts: CoreParts) => {
   const { log, metrics, stopping, listening, publicUrl } = parts
   const { adminToken, webhookAllowHttp: allowHttp, webhookAllow: allow } = options.config
   const pollMs = options.pollMs ?? POLL_MS
