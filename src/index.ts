@@ -1,6 +1,6 @@
 /**
- * The package's face: a server to start or to mount, and agents to work for one. The only file
- * that re-exports.
+ * The package's API (docs/api.md): a server to start or to mount, and agents that work for one.
+ * The only file that re-exports.
  */
 export { type Agent, type AgentOptions, createAgent } from './agent-kit/agent.ts'
 export type { Handler, UnreadPolicy } from './agent-kit/attempt.ts'
@@ -14,7 +14,7 @@ export {
   NonRetryable,
 } from './agent-kit/errors.ts'
 export type { AgentLog } from './agent-kit/log.ts'
-export type { ToolOptions } from './agent-kit/tool.ts'
+export type { ToolOptions } from './agent-kit/timeouts.ts'
 export {
   type Artifact,
   type Child,

@@ -7,9 +7,9 @@ import { sleep } from '../base/time.ts'
 import { AnswerTimeout } from './errors.ts'
 import type { Message, OwedMessage } from './wire.ts'
 
-/** A wait this long is asked for in one request; a longer one is asked again. */
+/** The longest wait of one request; a longer one takes several. */
 const POLL_MS = 30_000
-/** An answer that is here and only waits for its turn in line: no new message will end the poll. */
+/** For an answer that has come and waits for its turn in line: no new message will end the poll. */
 const TURN_POLL_MS = 2000
 
 export type Listener = (message: Message) => void | Promise<void>
@@ -24,9 +24,9 @@ export type FetchMessages = (
 export interface Inbox {
   /** Takes in what a claim, a poll or a refusal has brought; what is known already is skipped. */
   add(messages: readonly OwedMessage[]): void
-  /** Something may have come: looks, or hurries up the wait that is on. */
+  /** Something may have come: looks, or hurries the current wait. */
   nudge(): void
-  /** Asks the server, and hands over all that was not given yet. */
+  /** Asks the server, and returns all that was not given yet. */
   take(): Promise<Message[]>
   /** From now on every message goes to this listener, one at a time and in order. */
   listen(listener: Listener): void
@@ -57,7 +57,7 @@ export const openInbox = (
   let delivering: Promise<void> = Promise.resolve()
   /** While a question is open nothing goes to the listener: it could be the answer. */
   let asking = false
-  /** Ends the poll that is on, so that the next one looks at once. */
+  /** Ends the current poll, so that the next one looks at once. */
   let hurry = () => {}
   let hurried = false
   let looking = false
@@ -79,7 +79,7 @@ export const openInbox = (
         busyWith = null
       }
     })
-    // Whoever asks `delivered` gets the rejection; until then it must not end the process.
+    // Whoever calls `delivered` gets the rejection; until then it must not end the process.
     delivering.catch(() => {})
   }
 
@@ -131,12 +131,12 @@ export const openInbox = (
   }
 
   /**
-   * What the server took for the answer. By the clock alone it could be a message that came while
-   * the question was on its way. A server that does not tell leaves only the clock.
+   * The message that the server took for the answer. By the clock alone it could be a message that came while
+   * the question was on its way. With a server that does not say so only the clock is left.
    */
   const answerOf = (since: string): OwedMessage | undefined => {
-    const asked = Date.parse(since)
-    const later = pending.filter((owed) => Date.parse(owed.receivedAt) >= asked)
+    const sinceMs = Date.parse(since)
+    const later = pending.filter((owed) => Date.parse(owed.receivedAt) >= sinceMs)
     return later.find((owed) => owed.answers !== undefined) ?? later[0]
   }
 
@@ -162,7 +162,7 @@ export const openInbox = (
       }
       if (looking) return
       looking = true
-      // A hint only: what it missed comes with the next one, or with the refusal of `complete`.
+      // Only a hint: what it missed comes with the next one, or with the refusal of `complete`.
       look()
         .catch(() => {})
         .finally(() => {
