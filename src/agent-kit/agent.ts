@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { defined } from '../base/defined.ts'
-import { backoffMs, sleep } from '../base/time.ts'
+import { backoffMs, sleep, withTimeout } from '../base/time.ts'
 import {
   type Handler,
   type RunningAttempt,
@@ -237,8 +237,6 @@ const firstOf = (attempts: RunningAttempt[], signal: AbortSignal): Promise<void>
 
 /** Waits until every attempt has ended, but no longer than `ms`. */
 const settled = async (active: Map<string, RunningAttempt>, ms: number): Promise<void> => {
-  const timer = new AbortController()
-  const all = Promise.all([...active.values()].map(({ done }) => done))
-  await Promise.race([all, sleep(ms, timer.signal).catch(() => {})])
-  timer.abort()
+  const all = () => Promise.all([...active.values()].map(({ done }) => done))
+  await withTimeout(ms, 'the handlers', all).catch(() => {})
 }

@@ -84,7 +84,7 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
     let outcome: Outcome
     try {
       outcome = await handler(ctx)
-      await inbox.delivered()
+      await inbox.allHandled()
     } catch (error) {
       return settle(error)
     }
@@ -183,7 +183,7 @@ const complete = async (
       if (!isRefusal(error, 'unread_messages')) throw error
       if (unread === 'release' && !inbox.hasListener) break
       inbox.add((error.data.unread ?? []) as Parameters<Inbox['add']>[0])
-      await inbox.delivered()
+      await inbox.allHandled()
     }
   }
   await hold.end('todos.release', { summary: 'messages kept coming while completing' })

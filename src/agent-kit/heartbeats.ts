@@ -127,7 +127,7 @@ export const holdTodo = (options: HoldOptions): Hold => {
   const leaseMs = (leaseSeconds ?? SHORTEST_DEFAULT_LEASE_SECONDS) * 1000
   let current = fence
   let endedBy: string | null = null
-  let toldCanceled = false
+  let hintedCanceled = false
   let wait: { holdSeconds: number | undefined } | null = null
 
   const abort = (reason: AbortReason): void => {
@@ -142,7 +142,7 @@ export const holdTodo = (options: HoldOptions): Hold => {
   const checkRefusal = (error: unknown): void => {
     // A beat that crosses an ending verb is refused as well; that verb knows better.
     if (endedBy !== null || !meansLost(error)) return
-    abort(toldCanceled || error.data.state === 'canceled' ? 'canceled' : 'lease_lost')
+    abort(hintedCanceled || error.data.state === 'canceled' ? 'canceled' : 'lease_lost')
   }
 
   const lease = keepLease({
@@ -224,7 +224,7 @@ export const holdTodo = (options: HoldOptions): Hold => {
       beating.abort()
     },
     hearCanceled() {
-      toldCanceled = true
+      hintedCanceled = true
       return lease.beat()
     },
     waiting(next, holdSeconds) {

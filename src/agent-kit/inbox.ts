@@ -32,7 +32,7 @@ export interface Inbox {
   listen(listener: Listener): void
   readonly hasListener: boolean
   /** Waits until the listener has had everything. Rejects with what the listener threw. */
-  delivered(): Promise<void>
+  allHandled(): Promise<void>
   /** Counts everything that has arrived as given. */
   giveUp(): void
   /** Everything up to here was given; undefined where nothing was. */
@@ -54,7 +54,7 @@ export const openInbox = (
   /** The message the listener is busy with. */
   let busyWith: OwedMessage | null = null
   let listener: Listener | null = null
-  let delivering: Promise<void> = Promise.resolve()
+  let handling: Promise<void> = Promise.resolve()
   /** While a question is open nothing goes to the listener: it could be the answer. */
   let asking = false
   /** Ends the current poll, so that the next one looks at once. */
@@ -68,9 +68,9 @@ export const openInbox = (
     seen = fresh.at(-1)?.seq ?? seen
   }
 
-  const deliver = (): void => {
+  const handOn = (): void => {
     if (listener === null || pending.length === 0 || asking) return
-    delivering = delivering.then(async () => {
+    handling = handling.then(async () => {
       while (listener !== null && !asking) {
         const next = pending.shift()
         if (next === undefined) return
@@ -79,14 +79,14 @@ export const openInbox = (
         busyWith = null
       }
     })
-    // Whoever calls `delivered` gets the rejection; until then it must not end the process.
-    delivering.catch(() => {})
+    // Whoever calls `allHandled` gets the rejection; until then it must not end the process.
+    handling.catch(() => {})
   }
 
   const look = async (): Promise<void> => {
     const { messages } = await fetchMessages(seen, 0, signal)
     add(messages)
-    deliver()
+    handOn()
   }
 
   const poll = async (waitMs: number): Promise<string | null> => {
@@ -126,7 +126,7 @@ export const openInbox = (
       }
     } finally {
       asking = false
-      deliver()
+      handOn()
     }
   }
 
@@ -152,7 +152,7 @@ export const openInbox = (
   return {
     add(messages) {
       add(messages)
-      deliver()
+      handOn()
     },
     nudge() {
       if (asking) {
@@ -175,14 +175,14 @@ export const openInbox = (
     },
     listen(next) {
       listener = next
-      deliver()
+      handOn()
     },
     get hasListener() {
       return listener !== null
     },
-    async delivered() {
-      deliver()
-      await delivering
+    async allHandled() {
+      handOn()
+      await handling
     },
     giveUp() {
       pending = []

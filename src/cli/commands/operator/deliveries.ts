@@ -1,69 +1,64 @@
-/** `deliveries`, `redeliver`, `rotate-secret`: what webhooks were told, and a hand where they were not. */
+/** `deliveries`, `redeliver`, `rotate-secret`: what webhooks were sent, and help where they were not reached. */
 import type { Command } from 'commander'
-import { localMoment, note, oneLine, print, printJson, printTable } from '../../output.ts'
-import { clientCommand, openSession, type SharedOptions, wholeNumber } from '../../program.ts'
+import { defined } from '../../../base/defined.ts'
+import { localMoment, note, oneLine, print } from '../../output.ts'
+import {
+  clientCommand,
+  type PageOptions,
+  pageOptions,
+  printPage,
+  showing,
+  wholeNumber,
+} from '../../program.ts'
 import { resolveId } from '../../todo.ts'
 
 interface Delivery {
   id: string
   todoId: string
-  configId: string
   url: string | null
   seq: number
   state: string
   attempts: number
   status: number | null
   reason: string | null
-  createdAt: string
   nextAttemptAt: string | null
-  settledAt: string | null
 }
 
-interface Options extends SharedOptions {
+interface Options extends PageOptions {
   task?: string
   state?: string
-  limit: number
-  page?: string
-}
-
-interface RotateOptions extends SharedOptions {
-  overlap?: number
 }
 
 const MAX_OVERLAP_SECONDS = 2_592_000
+const HEAD = ['ID', 'TASK', 'EVENT', 'STATE', 'TRIES', 'STATUS', 'NEXT TRY', 'TO', 'WHY']
 
 export const addDeliveries = (program: Command): void => {
-  clientCommand(program, 'deliveries', 'list what webhooks were told or are owed, newest first')
+  const deliveries = clientCommand(
+    program,
+    'deliveries',
+    'list what webhooks were told or are owed, newest first',
+  )
     .option('--task <id>', 'only of this task')
     .option('--state <state>', 'only pending, delivered or dead ones')
-    .option('--limit <n>', 'at most so many', wholeNumber(1, 100), 50)
-    .option('--page <token>', 'the page after, by the token that the page before gave')
-    .action(async ({ task, state, limit, page, ...options }: Options) => {
-      const { client, json } = openSession(options)
-      const found = await client.call<{ deliveries: Delivery[]; nextPageToken: string }>(
-        'deliveries.list',
-        {
-          pageSize: limit,
-          ...(task === undefined ? {} : { todoId: await resolveId(client, task) }),
-          ...(state === undefined ? {} : { state }),
-          ...(page === undefined ? {} : { pageToken: page }),
-        },
-      )
-      if (json) return printJson(found)
-      printTable(
-        ['ID', 'TASK', 'EVENT', 'STATE', 'TRIES', 'STATUS', 'NEXT TRY', 'TO', 'WHY'],
-        found.deliveries.map(row),
-      )
-      if (found.nextPageToken !== '') note(`more: --page ${found.nextPageToken}`)
-    })
+  pageOptions(deliveries).action(
+    showing(
+      async (client, { task, state, limit: pageSize, page }: Options) => {
+        const todoId = task === undefined ? undefined : await resolveId(client, task)
+        const params = defined({ pageSize, todoId, state, pageToken: page })
+        return client.call<{ deliveries: Delivery[]; nextPageToken: string }>(
+          'deliveries.list',
+          params,
+        )
+      },
+      (found) => printPage(HEAD, found.deliveries.map(row), found.nextPageToken),
+    ),
+  )
 
   clientCommand(program, 'redeliver <id>', 'try a dead delivery again').action(
-    async (id: string, options: SharedOptions) => {
-      const { client, json } = openSession(options)
-      const delivery = await client.call<Delivery>('deliveries.retry', { id })
-      if (json) printJson(delivery)
-      else print(`delivery ${delivery.id} is ${delivery.state}`)
-    },
+    showing(
+      (client, id: string) => client.call<Delivery>('deliveries.retry', { id }),
+      ({ id, state }) => print(`delivery ${id} is ${state}`),
+    ),
   )
 
   clientCommand(program, 'rotate-secret <task> <config>', 'give a webhook another signing secret')
@@ -72,20 +67,19 @@ export const addDeliveries = (program: Command): void => {
       'how long the one before still signs, too',
       wholeNumber(0, MAX_OVERLAP_SECONDS),
     )
-    .action(async (task: string, config: string, { overlap, ...options }: RotateOptions) => {
-      const { client, json } = openSession(options)
-      const rotated = await client.call<{ secret: string; previousUntil: string }>(
-        'push.rotateSecret',
-        {
-          todoId: await resolveId(client, task),
-          id: config,
-          ...(overlap === undefined ? {} : { overlapSeconds: overlap }),
+    .action(
+      showing(
+        async (client, task: string, id: string, { overlap }: { overlap?: number }) => {
+          const todoId = await resolveId(client, task)
+          const params = defined({ todoId, id, overlapSeconds: overlap })
+          return client.call<{ secret: string; previousUntil: string }>('push.rotateSecret', params)
         },
-      )
-      if (json) return printJson(rotated)
-      print(rotated.secret)
-      note(`the one before signs, too, until ${localMoment(rotated.previousUntil)}`)
-    })
+        ({ secret, previousUntil }) => {
+          print(secret)
+          note(`the one before signs, too, until ${localMoment(previousUntil)}`)
+        },
+      ),
+    )
 }
 
 const row = (delivery: Delivery): string[] => [

@@ -1,19 +1,15 @@
-/** `queue`: the lines of work, each with its card and its policy. */
+/** `queue`: the queues, each with its card and its policy. */
 import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
+import { defined } from '../../../base/defined.ts'
 import { CliError, EXIT } from '../../exit.ts'
-import { oneLine, print, printJson, printTable } from '../../output.ts'
-import { clientCommand, openSession, type SharedOptions } from '../../program.ts'
+import { oneLine, print, printTable } from '../../output.ts'
+import { clientCommand, showing } from '../../program.ts'
 
 interface Queue {
   name: string
-  card: { name: string; description: string; version: string }
+  card: { description: string }
   policy: { maxAttempts: number; contexts: string; retentionDays?: number }
-}
-
-interface PutOptions extends SharedOptions {
-  card?: object
-  policy?: object
 }
 
 export const addQueue = (program: Command): void => {
@@ -22,31 +18,30 @@ export const addQueue = (program: Command): void => {
   clientCommand(queue, 'put <name>', 'make a queue, or change its card and policy')
     .option('--card <json>', 'its agent card: JSON, or @file', jsonObject)
     .option('--policy <json>', 'its policy: JSON, or @file', jsonObject)
-    .action(async (name: string, options: PutOptions) => {
-      const { client, json } = openSession(options)
-      const put = await client.call<Queue>('queues.put', {
-        name,
-        ...(options.card === undefined ? {} : { card: options.card }),
-        ...(options.policy === undefined ? {} : { policy: options.policy }),
-      })
-      if (json) printJson(put)
-      else print(`queue ${put.name} is there`)
-    })
+    .action(
+      showing(
+        (client, name: string, { card, policy }: { card?: object; policy?: object }) =>
+          client.call<Queue>('queues.put', defined({ name, card, policy })),
+        ({ name }) => print(`queue ${name} is there`),
+      ),
+    )
 
-  clientCommand(queue, 'list', 'list the queues').action(async (options: SharedOptions) => {
-    const { client, json } = openSession(options)
-    const found = await client.call<{ queues: Queue[] }>('queues.list')
-    if (json) return printJson(found)
-    printTable(['NAME', 'CONTEXTS', 'ATTEMPTS', 'KEPT', 'DESCRIPTION'], found.queues.map(row))
-  })
+  clientCommand(queue, 'list', 'list the queues').action(
+    showing(
+      (client) => client.call<{ queues: Queue[] }>('queues.list'),
+      ({ queues }) =>
+        printTable(['NAME', 'CONTEXTS', 'ATTEMPTS', 'KEPT', 'DESCRIPTION'], queues.map(row)),
+    ),
+  )
 
   clientCommand(queue, 'remove <name>', 'remove a queue that has no live tasks').action(
-    async (name: string, options: SharedOptions) => {
-      const { client, json } = openSession(options)
-      await client.call('queues.remove', { name })
-      if (json) printJson({ name, removed: true })
-      else print(`queue ${name} is removed`)
-    },
+    showing(
+      async (client, name: string) => {
+        await client.call('queues.remove', { name })
+        return { name, removed: true }
+      },
+      ({ name }) => print(`queue ${name} is removed`),
+    ),
   )
 }
 
@@ -58,7 +53,7 @@ const row = ({ name, card, policy }: Queue): string[] => [
   oneLine(card.description),
 ]
 
-/** JSON as typed, or that of a file after `@`. Throws CliError. */
+/** Reads JSON as typed, or from the file named after `@`. Throws CliError. */
 const jsonObject = (text: string): object => {
   try {
     const value: unknown = JSON.parse(

@@ -1,7 +1,7 @@
 /** `sessions`: who is logged in to the board, and ending that. */
 import type { Command } from 'commander'
-import { localMoment, print, printJson, printTable } from '../../output.ts'
-import { clientCommand, openSession, type SharedOptions } from '../../program.ts'
+import { localMoment, print, printTable } from '../../output.ts'
+import { clientCommand, showing } from '../../program.ts'
 
 interface BoardSession {
   id: string
@@ -15,22 +15,18 @@ export const addSessions = (program: Command): void => {
   const sessions = program.command('sessions').description('list and end sessions of the board')
 
   clientCommand(sessions, 'list', 'print who is logged in').action(
-    async (options: SharedOptions) => {
-      const { client, json } = openSession(options)
-      const found = await client.call<{ sessions: BoardSession[] }>('sessions.list')
-      if (json) return printJson(found)
-      printTable(['ID', 'WHO', 'SINCE', 'UNTIL'], found.sessions.map(row))
-    },
+    showing(
+      (client) => client.call<{ sessions: BoardSession[] }>('sessions.list'),
+      (found) => printTable(['ID', 'WHO', 'SINCE', 'UNTIL'], found.sessions.map(row)),
+    ),
   )
 
   clientCommand(sessions, 'revoke <id>', 'end a session; "all" ends every one').action(
-    async (id: string, options: SharedOptions) => {
-      const { client, json } = openSession(options)
-      const which = id === 'all' ? { all: true } : { id }
-      const ended = await client.call<{ revoked: number }>('sessions.revoke', which)
-      if (json) printJson(ended)
-      else print(`${ended.revoked} ended`)
-    },
+    showing(
+      (client, id: string) =>
+        client.call<{ revoked: number }>('sessions.revoke', id === 'all' ? { all: true } : { id }),
+      ({ revoked }) => print(`${revoked} ended`),
+    ),
   )
 }
 

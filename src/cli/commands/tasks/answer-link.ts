@@ -1,14 +1,11 @@
 /** `answer-link`: an address at which somebody without an account answers one question, once. */
 import type { Command } from 'commander'
-import { localMoment, note, print, printJson } from '../../output.ts'
-import { clientCommand, openSession, type SharedOptions, wholeNumber } from '../../program.ts'
-import { newestQuestion, resolveId } from '../../todo.ts'
+import { defined } from '../../../base/defined.ts'
+import { localMoment, note, print } from '../../output.ts'
+import { clientCommand, showing, wholeNumber } from '../../program.ts'
+import { resolveIdOrLatest } from '../../todo.ts'
 
 const MAX_HOURS = 7 * 24
-
-interface Options extends SharedOptions {
-  hours?: number
-}
 
 export const addAnswerLink = (program: Command): void => {
   clientCommand(
@@ -17,15 +14,21 @@ export const addAnswerLink = (program: Command): void => {
     'print an address where anyone answers its question once; <id> may be "latest"',
   )
     .option('--hours <n>', 'how long it is good for (24)', wholeNumber(1, MAX_HOURS))
-    .action(async (given: string, { hours, ...options }: Options) => {
-      const { client, json } = openSession(options)
-      const id = given === 'latest' ? await newestQuestion(client) : await resolveId(client, given)
-      const link = await client.call<{ url: string; expiresAt: string }>('todos.answerLink', {
-        id,
-        ...(hours !== undefined && { expiresInSeconds: hours * 3600 }),
-      })
-      if (json) return printJson({ id, ...link })
-      print(link.url)
-      note(`Good for one answer, until ${localMoment(link.expiresAt)}.`)
-    })
+    .action(
+      showing(
+        async (client, given: string, { hours }: { hours?: number }) => {
+          const id = await resolveIdOrLatest(client, given)
+          const params = defined({ id, expiresInSeconds: hours && hours * 3600 })
+          const link = await client.call<{ url: string; expiresAt: string }>(
+            'todos.answerLink',
+            params,
+          )
+          return { id, ...link }
+        },
+        (link) => {
+          print(link.url)
+          note(`Good for one answer, until ${localMoment(link.expiresAt)}.`)
+        },
+      ),
+    )
 }
