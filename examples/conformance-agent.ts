@@ -1,6 +1,6 @@
 /**
- * An agent for A2A's conformance kits: what it does is decided by the prefix of the id of the message that
- * woke it. Both official kits steer their tests that way, the one for 1.0 by ids that begin
+ * An agent for A2A's conformance kits: the prefix of the id of the message that woke it decides
+ * what it does. Both official kits steer their tests that way, the one for 1.0 by ids that begin
  * with "tck-", the one for 0.3 by any others; docs/conformance.md says how to run them.
  *
  * It waits for nobody: it parks its questions, so that the many tasks that a kit leaves open do not

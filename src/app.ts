@@ -187,4 +187,4 @@ export const createNode = (options: NodeOptions): Switchboard => {
 }
 
 /** A node as the package offers it (docs/api.md). */
-export const createSwitchboard: (options: SwitchboardOptions) => Switchboard = createNode
+export const createSwitchboard = (options: SwitchboardOptions): Switchboard => createNode(options)

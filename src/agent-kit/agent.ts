@@ -36,13 +36,13 @@ export interface AgentOptions {
   /** 1..86400. Default: the endpoint's. Heartbeats go out every third of it. */
   leaseSeconds?: number
   /**
-   * The longest a handler may show no progress (say, artifact, progress, a tool's ends), not counting
-   * waits for answers. Past it `ctx.signal` fires with reason `silent`, and the todo is failed with
-   * code `silence`, to be tried again. A tool that takes longer needs its `heartbeatMs`. Default:
-   * none.
+   * The longest a handler may show no progress (say, artifact, progress, a tool's ends), not
+   * counting waits for answers. Past it `ctx.signal` fires with reason `silent`, and the todo is
+   * failed with code `silence`, to be tried again. A tool that takes longer needs its
+   * `heartbeatMs`. Default: none.
    */
   silenceMs?: number
-  /** The label of this agent in attempts and on the board. Default: host, process and a random part. */
+  /** Its label in attempts and on the board. Default: host, process and a random part. */
   claimant?: string
   /** Default: `acknowledge`. */
   unread?: UnreadPolicy
@@ -67,7 +67,7 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
   const connection = connect({ url: `${base}/agent`, token: options.token })
   const concurrency = options.concurrency ?? 1
   const log = options.log ?? stderrLog
-  // Two containers may have the same host and process, and the label decides whose strays are whose.
+  // Two containers may have the same host and process, and the label says whose the strays are.
   const label = `${hostname()}:${process.pid}/${randomBytes(4).toString('hex')}`
   const claimant = options.claimant ?? label
   const active = new Map<string, RunningAttempt>()
@@ -170,7 +170,7 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
         log.warn({ error: describe(error) }, 'could not look for todos claimed while stopping')
       })
     }
-    // An answer may take days, and finds the next holder: a handler that waits for one gets no grace.
+    // An answer may take days and finds the next holder, so a handler that waits gets no grace.
     for (const attempt of active.values()) if (attempt.asking) attempt.shutDown()
     await settled(active, graceMs)
     for (const attempt of active.values()) attempt.shutDown()

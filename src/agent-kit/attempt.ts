@@ -122,7 +122,7 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
       retryable: true,
     })
 
-  /** A handler that went silent may never notice, so the todo and the slot are taken away from it. */
+  /** A handler that went silent may never notice, so it loses the todo and the slot. */
   const endSilent = async (): Promise<void> => {
     await fired(hold.signal)
     const { reason } = hold.signal.reason as AttemptAborted

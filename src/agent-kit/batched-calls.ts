@@ -1,10 +1,11 @@
 /**
  * Calls over HTTP, several in one request where they come together: what is called while two
- * requests are in progress shares the next one, as a JSON-RPC batch. A call that waits for something
- * goes by itself. Each is answered, and fails, as if it had been alone.
+ * requests are in progress shares the next one, as a JSON-RPC batch. A call that waits for
+ * something goes by itself. Each is answered, and fails, as if it had been alone.
  *
- * Not on json-rpc-2.0's client: it keeps only the message of a failed request, where the kit needs the
- * error and the HTTP status, and it cost some 6 microseconds a call of 40 in a batch.
+ * Not on json-rpc-2.0's client: it keeps only the message of a failed request, where the kit needs
+ * the error and the HTTP status, and in a trial a call of a batch took 43 µs of CPU with it, and 37
+ * without.
  */
 import { ConnectionError } from './errors.ts'
 import { parsed, resultOf, single } from './rpc-response.ts'

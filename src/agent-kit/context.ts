@@ -94,8 +94,8 @@ export interface Context {
   fork(children: readonly NewChild[]): Promise<string[]>
   /**
    * Waits for children without holding the todo: it comes back as a new claim once all or any have
-   * ended (`each`: whenever one more has), with all of them in `children`. The handler should return
-   * at once.
+   * ended (`each`: whenever one more has), with all of them in `children`. The handler should
+   * return at once.
    */
   join(children: readonly string[], until?: 'all' | 'any' | 'each'): Promise<void>
   /** Messages of the client that the handler was not given yet. */
@@ -104,7 +104,8 @@ export interface Context {
   onMessage(listener: Listener): void
   /**
    * Runs a tool under a time limit of its own, whatever the tool does; progress is stamped at both
-   * ends, and with `heartbeatMs` in between. Rejects with TimedOut. A number stands for `timeoutMs`.
+   * ends, and with `heartbeatMs` in between. Rejects with TimedOut. A number stands for
+   * `timeoutMs`.
    */
   tool<Result>(
     name: string,

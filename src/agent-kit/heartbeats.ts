@@ -15,7 +15,7 @@ import {
 } from './errors.ts'
 import { watchSilence } from './timeouts.ts'
 
-/** The shortest default lease an endpoint can have; beats that keep it are frequent enough for any. */
+/** The shortest default lease an endpoint can have: beats that keep it keep any other. */
 const SHORTEST_DEFAULT_LEASE_SECONDS = 60
 
 /** The calls that show that the work moves; the server stamps progress for the same ones. */

@@ -131,8 +131,9 @@ export const openInbox = (
   }
 
   /**
-   * The message that the server took for the answer. By the clock alone it could be a message that came while
-   * the question was on its way. With a server that does not say so only the clock is left.
+   * The message that the server took for the answer. By the clock alone it could be a message that
+   * came while the question was on its way. With a server that does not say so only the clock is
+   * left.
    */
   const answerOf = (since: string): OwedMessage | undefined => {
     const sinceMs = Date.parse(since)

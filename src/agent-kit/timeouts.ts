@@ -58,8 +58,8 @@ interface ToolParts {
 }
 
 /**
- * Runs a tool under a limit of its own, whatever the tool does. Progress is stamped at both ends, so
- * a handler that calls many tools need not think of silence. With `heartbeatMs` it is stamped in
+ * Runs a tool under a limit of its own, whatever the tool does. Progress is stamped at both ends,
+ * so a handler that calls many tools need not think of silence. With `heartbeatMs` it is stamped in
  * between, too, and then only the tool's own limit tells whether it hangs.
  */
 export const runTool = async <Result>(

@@ -1,6 +1,6 @@
 /**
- * What a node can be told when it is made: what the package's users may set, and what only tests and
- * benchmarks do.
+ * What a node can be told when it is made: what the package's users may set, and what only tests
+ * and benchmarks do.
  */
 import type { Log } from '../base/log.ts'
 import type { Config } from '../config.ts'
@@ -26,7 +26,9 @@ export interface SwitchboardOptions {
 
 /** What tests and benchmarks may set as well: the package does not promise these. */
 export interface NodeOptions extends SwitchboardOptions {
-  /** How often a node checks for itself what wakes and commits announce. For tests that lose wakes. */
+  /**
+   * How often a node checks for itself what wakes and commits announce. For tests that lose wakes.
+   */
   pollMs?: number
   reapMs?: number
   comeDueMs?: number

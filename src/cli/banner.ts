@@ -1,6 +1,6 @@
 /**
- * What `dev` prints once everything runs: where things are, the demo's tokens, and commands to paste
- * into a new terminal, whatever its directory.
+ * What `dev` prints once everything runs: where things are, the demo's tokens, and commands to
+ * paste into a new terminal, whatever its directory.
  */
 import { existsSync } from 'node:fs'
 import path from 'node:path'

@@ -1,7 +1,7 @@
 /**
- * The example agent in a process of its own, as a stranger's agent would be: it gets an address and a
- * token, and nothing else. If it dies it is started again, a few times. It notices the death of this
- * process, kill -9 included, because their IPC channel closes.
+ * The example agent in a process of its own, as a stranger's agent would be: it gets an address and
+ * a token, and nothing else. If it dies it is started again, a few times. It notices the death of
+ * this process, kill -9 included, because their IPC channel closes.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'

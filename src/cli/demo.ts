@@ -1,6 +1,6 @@
 /**
- * What `dev` sets up for a first look: a queue with its card, an endpoint for a client and one for an
- * agent. It uses the operator API as anybody would, keeps its tokens in dev.json, and replaces
+ * What `dev` sets up for a first look: a queue with its card, an endpoint for a client and one for
+ * an agent. It uses the operator API as anybody would, keeps its tokens in dev.json, and replaces
  * nothing that still works.
  */
 import { chmodSync, renameSync, writeFileSync } from 'node:fs'

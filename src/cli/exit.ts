@@ -1,6 +1,6 @@
 /**
- * How a command ends: the exit codes, and which failure has which. A failure is one clear line for a
- * person, and its code is for scripts. The numbers are part of the command line's contract.
+ * How a command ends: the exit codes, and which failure has which. A failure is one clear line for
+ * a person, and its code is for scripts. The numbers are part of the command line's contract.
  */
 import { CommanderError } from 'commander'
 import { AgentApiError, ConnectionError } from '../agent-kit/errors.ts'

@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 /**
  * The command line: puts the commands together and turns how they end into exit codes. What a
- * command does is in commands/, most with a file of their own: `tasks` sends, answers and looks at tasks,
- * `operator` manages queues, credentials, settings and webhooks, `node` runs what serves them.
+ * command does is in commands/, most with a file of their own: `tasks` sends, answers and looks at
+ * tasks, `operator` manages queues, credentials, settings and webhooks, `node` runs what serves
+ * them.
  */
 import { VERSION } from '../base/version.ts'
 import { addDev } from './commands/node/dev.ts'

@@ -1,8 +1,8 @@
-/** Makes sure that the configured database answers; else the command ends and says what is wrong. */
+/** Makes sure that the configured database answers, or ends the command saying what is wrong. */
 import { DatabaseUnreachable, probe } from '../store/postgres/probe.ts'
 import { CliError, EXIT } from './exit.ts'
 
-/** Finds out whether a pooler stands before it. Throws CliError (wrong configuration; unreachable). */
+/** Finds out whether there is a pooler. Throws CliError (wrong configuration; unreachable). */
 export const reachConfigured = async (
   databaseUrl: string,
   variable = 'DATABASE_URL',

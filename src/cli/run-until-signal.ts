@@ -18,7 +18,7 @@ const SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const
 /** How long a part that does not end by itself gets after everything was stopped. */
 export const LINGER_MS = 2000
 
-/** Resolves after a signal, with everything stopped. Rejects with what a step threw, or a failure. */
+/** Resolves after a signal, with everything stopped. Rejects with a step's error or a failure. */
 export const runUntilSignal = async (start: (life: Life) => Promise<void>): Promise<void> => {
   const stops: (() => unknown)[] = []
   let interrupted = false

@@ -1,6 +1,6 @@
 /**
- * What `dev` and `serve` start: the database and the server, with each failure as one clear line and
- * an exit code of its own.
+ * What `dev` and `serve` start: the database and the server, with each failure as one clear line
+ * and an exit code of its own.
  */
 import { createSwitchboard, type Switchboard } from '../app.ts'
 import { createLog } from '../base/log.ts'

@@ -26,8 +26,8 @@ interface WaitOptions {
 }
 
 /**
- * Sends or answers. With `wait`, until the todo ends or asks, whose end it prints and turns into the
- * exit code; else it shows the todo at once.
+ * Sends or answers. With `wait` it then waits until the todo ends or asks, prints that, and sets the
+ * exit code; without, it shows the todo at once.
  */
 export const act = async (
   { client, json }: { client: Client; json: boolean },

@@ -1,4 +1,4 @@
-/** `deliveries`, `redeliver`, `rotate-secret`: what webhooks were sent, and help where they were not reached. */
+/** `deliveries`, `redeliver`, `rotate-secret`: what webhooks were sent, and help where it failed. */
 import type { Command } from 'commander'
 import { defined } from '../../../base/defined.ts'
 import { localMoment, note, oneLine, print } from '../../output.ts'

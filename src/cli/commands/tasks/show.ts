@@ -1,4 +1,4 @@
-/** `show`: everything about one task: state, conversation, artifacts, attempts, deadlines, events. */
+/** `show`: one task's state, conversation, artifacts, attempts, deadlines and events. */
 import type { Command } from 'commander'
 import { localMoment, oneLine, plain, print, printTable, style } from '../../output.ts'
 import { clientCommand, showing } from '../../program.ts'
@@ -51,7 +51,7 @@ const printState = (todo: ShownTodo): void => {
   }
 }
 
-/** Everything that ends a wait by itself: what the row says, and the server's list if it gives one. */
+/** Everything that ends a wait by itself, from the row and from the server's list if it has one. */
 const deadlines = (todo: ShownTodo): [string, string][] => [
   ['lease until', localMoment(todo.leaseExpiresAt)],
   ['asked at', localMoment(todo.interruptedAt)],

@@ -1,6 +1,6 @@
 /**
- * `watch`: the board's feed as lines; after a break it goes on where it was. Silence is no event, so
- * it looks at the claimed tasks now and then, and prints once each one that has gone idle.
+ * `watch`: the board's feed as lines; after a break it goes on where it was. Silence is no event,
+ * so it looks at the claimed tasks now and then, and prints once each one that has gone idle.
  */
 import type { Command } from 'commander'
 import type { StreamedEvent } from '../../../agent-kit/event-stream.ts'
