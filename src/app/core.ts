@@ -37,7 +37,7 @@ import type { Wakes } from '../store/wake/wake.ts'
 import { createGuard } from '../webhook/guard.ts'
 import { newSecret } from '../webhook/signature.ts'
 import { createConnections } from './connections.ts'
-import type { SwitchboardOptions } from './options.ts'
+import type { NodeOptions } from './options.ts'
 import { createWebhooks } from './webhooks.ts'
 
 const POLL_MS = 5000
@@ -67,7 +67,7 @@ interface BackgroundParts {
 }
 
 /** What the clock and the commits start, on every node. */
-const createBackground = (options: SwitchboardOptions, parts: BackgroundParts) => {
+const createBackground = (options: NodeOptions, parts: BackgroundParts) => {
   const { wakes, log, metrics, sweep, webhooks } = parts
   const workers = createWorkers({
     sweep,
@@ -85,7 +85,7 @@ const createBackground = (options: SwitchboardOptions, parts: BackgroundParts) =
   return createSupervisor(workers, { log, metrics })
 }
 
-export const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
+export const createCore = (options: NodeOptions, parts: CoreParts) => {
   const { log, metrics, listening, publicUrl } = parts
   const { adminToken, webhookAllowHttp: allowHttp, webhookAllow: allow } = options.config
   const { database, wakes } = createConnections(options, { log, metrics })

@@ -3,7 +3,8 @@
  * clients, agents and the operator as the wire sees them.
  */
 import { afterAll } from 'vitest'
-import { createSwitchboard, type Switchboard, type SwitchboardOptions } from '../../src/app.ts'
+import type { NodeOptions } from '../../src/app/options.ts'
+import { createNode, type Switchboard } from '../../src/app.ts'
 import { createLog } from '../../src/base/log.ts'
 import type { Caller, Endpoint, EndpointVerb } from '../../src/domain/endpoint.ts'
 import { ADMIN_TOKEN, testConfig } from './config.ts'
@@ -27,14 +28,14 @@ export interface App extends Switchboard {
   queue(name: string, policy?: Record<string, unknown>): Promise<{ client: Vended; agent: Vended }>
 }
 
-export type AppOptions = Partial<SwitchboardOptions> & { natsUrl?: string }
+export type AppOptions = Partial<NodeOptions> & { natsUrl?: string }
 
 /** A running node on `databaseUrl`; the caller stops it. */
 export const startNode = async (
   databaseUrl: string,
   { natsUrl, ...options }: AppOptions = {},
 ): Promise<Switchboard & { url: string }> => {
-  const node = createSwitchboard({
+  const node = createNode({
     databaseUrl,
     log: createLog(process.env.TEST_LOG === '1' ? 'debug' : 'silent'),
     config: testConfig(natsUrl === undefined ? {} : { natsUrl }),

@@ -1,9 +1,10 @@
 /** `vend`: a credential for a client, an agent or a watcher. Its token is shown this once. */
 import type { Command } from 'commander'
-import { note, print, printJson } from '../../output.ts'
-import { clientCommand, list, openSession, type SharedOptions, wholeNumber } from '../../program.ts'
+import { defined } from '../../../base/defined.ts'
+import { note, print } from '../../output.ts'
+import { clientCommand, list, showing, wholeNumber } from '../../program.ts'
 
-interface Options extends SharedOptions {
+interface Options {
   queue: string[]
   verb: string[]
   lease?: number
@@ -34,26 +35,26 @@ export const addVend = (program: Command): void => {
       'what its tasks may do (repeat, or with commas); all unless said',
       list,
     )
-    .action(async (name: string, options: Options) => {
-      const { client, json } = openSession(options)
-      const vended = await client.call<{ endpoint: { id: string }; token: string }>(
-        'endpoints.vend',
-        {
-          name,
-          queues: options.queue,
-          verbs: options.verb,
-          ...(options.lease === undefined ? {} : { defaultLeaseSeconds: options.lease }),
-          ...(options.interruptTtl === undefined
-            ? {}
-            : { interruptTtlSeconds: options.interruptTtl }),
-          ...(options.expires === undefined ? {} : { expiresInSeconds: options.expires }),
-          ...(options.concurrency === undefined ? {} : { concurrency: options.concurrency }),
-          ...(options.effect === undefined ? {} : { effects: options.effect }),
-          ...(options.sendPerMinute === undefined ? {} : { sendPerMinute: options.sendPerMinute }),
+    .action(
+      showing(
+        (client, name: string, options: Options) => {
+          const params = defined({
+            name,
+            queues: options.queue,
+            verbs: options.verb,
+            defaultLeaseSeconds: options.lease,
+            interruptTtlSeconds: options.interruptTtl,
+            expiresInSeconds: options.expires,
+            concurrency: options.concurrency,
+            effects: options.effect,
+            sendPerMinute: options.sendPerMinute,
+          })
+          return client.call<{ endpoint: { id: string }; token: string }>('endpoints.vend', params)
         },
-      )
-      if (json) return printJson(vended)
-      note(`endpoint ${vended.endpoint.id}; its token, shown this once:`)
-      print(vended.token)
-    })
+        ({ endpoint, token }) => {
+          note(`endpoint ${endpoint.id}; its token, shown this once:`)
+          print(token)
+        },
+      ),
+    )
 }

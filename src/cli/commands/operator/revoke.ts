@@ -1,8 +1,9 @@
 /** `revoke`: ends an endpoint's access, by its id or by the name it has alone. */
 import type { Command } from 'commander'
+import { defined } from '../../../base/defined.ts'
 import { CliError, EXIT } from '../../exit.ts'
-import { print, printJson } from '../../output.ts'
-import { clientCommand, openSession, type SharedOptions } from '../../program.ts'
+import { print } from '../../output.ts'
+import { clientCommand, showing } from '../../program.ts'
 
 interface Endpoint {
   id: string
@@ -10,23 +11,19 @@ interface Endpoint {
   revokedAt: string | null
 }
 
-interface Options extends SharedOptions {
-  cancelTasks?: boolean
-}
-
 export const addRevoke = (program: Command): void => {
   clientCommand(program, 'revoke <endpoint>', 'revoke an endpoint, by id or name')
     .option('--cancel-tasks', 'also cancel the tasks it has sent')
-    .action(async (given: string, options: Options) => {
-      const { client, json } = openSession(options)
-      const { endpoints } = await client.call<{ endpoints: Endpoint[] }>('endpoints.list')
-      const revoked = await client.call<{ endpoint: Endpoint }>('endpoints.revoke', {
-        id: idOf(endpoints, given),
-        ...(options.cancelTasks === true ? { cancelTasks: true } : {}),
-      })
-      if (json) return printJson(revoked)
-      print(`${revoked.endpoint.name} (${revoked.endpoint.id}) is revoked`)
-    })
+    .action(
+      showing(
+        async (client, given: string, { cancelTasks }: { cancelTasks?: true }) => {
+          const { endpoints } = await client.call<{ endpoints: Endpoint[] }>('endpoints.list')
+          const params = defined({ id: idOf(endpoints, given), cancelTasks })
+          return client.call<{ endpoint: Endpoint }>('endpoints.revoke', params)
+        },
+        ({ endpoint }) => print(`${endpoint.name} (${endpoint.id}) is revoked`),
+      ),
+    )
 }
 
 const idOf = (endpoints: Endpoint[], given: string): string => {
