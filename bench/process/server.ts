@@ -50,9 +50,10 @@ const start = async ({ databaseUrl, natsUrl = null }: Start) => {
 
 /** Sends one todo; when that call was made, by the machine's clock. */
 const sendOne = async (): Promise<bigint> => {
-  const sender = await caller('send')
+  const { client } = app!.services
+  const access = await client.enter(await caller('send'), QUEUE)
   const at = process.hrtime.bigint()
-  await app!.services.client.send({ queue: QUEUE, message: newMessage() }, sender)
+  await client.send({ queue: QUEUE, message: newMessage() }, access)
   return at
 }
 

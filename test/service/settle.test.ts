@@ -6,11 +6,12 @@ import { scaled } from '../support/timeouts.ts'
 
 const app = await startApp({ pollMs: 60_000 })
 const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
+const access = await app.services.client.enter(client.caller, 'desk')
 
 test('a task that ended between its send and the wait for it is answered at once', async () => {
   const { services } = app
   const message = { messageId: 'm', role: 'ROLE_USER' as const, parts: [{ text: 'x' }] }
-  const { view, after } = await services.client.send({ queue: 'desk', message }, client.caller)
+  const { view, after } = await services.client.send({ queue: 'desk', message }, access)
   const never = new AbortController().signal
   const [claimed] = await services.agent.claim({ limit: 1, waitMs: 25_000 }, agent.caller, never)
   const { id, fence } = claimed!.view.todo
@@ -27,7 +28,7 @@ test('a task that ended between its send and the wait for it is answered at once
 test('a stream that goes on after its first event, on a node that heard nothing, is told the rest at once', async () => {
   const { services } = app
   const message = { messageId: 'n', role: 'ROLE_USER' as const, parts: [{ text: 'x' }] }
-  const { view } = await services.client.send({ queue: 'desk', message }, client.caller)
+  const { view } = await services.client.send({ queue: 'desk', message }, access)
   const never = new AbortController().signal
   const [claimed] = await services.agent.claim({ limit: 1, waitMs: 25_000 }, agent.caller, never)
   const { id, fence } = claimed!.view.todo

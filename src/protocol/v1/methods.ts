@@ -58,7 +58,7 @@ const send = async (ctx: QueueCall, request: SendMessageRequest): Promise<Sent> 
       ...(id !== undefined && { id }),
       ...(idempotencyKey !== undefined && { idempotencyKey }),
     },
-    ctx.caller,
+    ctx.access,
   )
   if (sent.pushSecret !== undefined) showSecret(ctx, sent.pushSecret)
   return sent

@@ -1,8 +1,8 @@
 /**
  * What a client may ask: send, get, list, cancel. Which of the queue's todos it may see follows
- * from its rights.
+ * from the access that it entered with.
  */
-import { type Caller, may, type Scope } from '../../domain/endpoint.ts'
+import type { Caller, Endpoint, Scope } from '../../domain/endpoint.ts'
 import { orNotFound, Refusal } from '../../domain/errors.ts'
 import type { BusyPolicy, Timeouts } from '../../domain/policy.ts'
 import type { NewPushConfig } from '../../domain/push.ts'
@@ -19,6 +19,7 @@ import { readView, readViews } from '../../store/todos/view.ts'
 import { createBatcher } from '../batcher.ts'
 import type { Parts } from '../parts.ts'
 import type { Push } from '../push/configs.ts'
+import { type Access, accessTo } from './access.ts'
 import { cancelTodo } from './cancel.ts'
 import type { Keys } from './idempotency.ts'
 import type { Reply } from './reply.ts'
@@ -56,12 +57,14 @@ export interface Sent {
 }
 
 export interface ClientService {
+  /** What the caller may do on this queue. Refuses: forbidden. */
+  enter(caller: Caller, queue: string): Promise<Access>
   /**
    * Makes a todo, or hands the message to the live todo that it names: as the answer to its question,
    * or else into its inbox. Refuses: forbidden, not_found, finished, invalid (context mismatch), duplicate
    * (there is a todo with the chosen id), idempotency_conflict (the key was used for another send).
    */
-  send(send: Send, caller: Caller): Promise<Sent>
+  send(send: Send, access: Access): Promise<Sent>
   get(id: string, scope: Scope, options?: { artifacts?: boolean }): Promise<TodoView>
   list(filter: TodoFilter, scope: Scope): Promise<TodoPage>
   /** A todo canceled before is returned as it is. Refuses: not_found, not_cancelable. */
@@ -73,13 +76,6 @@ interface ClientParts extends Pick<Parts, 'database' | 'registry' | 'metrics'> {
   submitter: Submitter
   keys: Keys
   push: Pick<Push, 'vet'>
-}
-
-/** Its own tasks for a client; with the verb `answer`, any task of the queue. */
-const scopeFor = (caller: Caller, queue: string): Scope => {
-  if (caller.kind === 'operator') throw new Refusal('forbidden')
-  if (may(caller, 'answer', queue)) return { kind: 'queues', queues: [queue] }
-  return { kind: 'client', clientId: caller.endpoint.id, queue }
 }
 
 export const createClientService = (parts: ClientParts): ClientService => {
@@ -94,35 +90,28 @@ export const createClientService = (parts: ClientParts): ClientService => {
         all[0]!.scope,
       ),
   })
+  const vetted = ({ push: config }: Send, endpoint: Endpoint) =>
+    config && push.vet(config, { kind: 'endpoint', endpoint })
   return {
-    send: async (send, caller) => {
-      if (caller.kind === 'operator') throw new Refusal('forbidden')
-      const { message, queue } = send
-      const { id: clientId } = caller.endpoint
-      if (message.taskId) {
-        if (!may(caller, 'send', queue) && !may(caller, 'answer', queue)) {
-          throw new Refusal('forbidden')
-        }
-        const scope = scopeFor(caller, queue)
-        const key = await keys.of(send, null, clientId)
-        const config = send.push && push.vet(send.push, caller)
-        return reply({
-          id: message.taskId,
-          message,
-          scope,
-          senderId: clientId,
-          key,
-          push: config,
-        })
+    enter: async (caller, queue) => accessTo(caller, await registry.queue(queue)),
+    send: async (send, access) => {
+      const { message } = send
+      const { endpoint } = access
+      if (!message.taskId) {
+        access.own()
+        const queue = await registry.queue(send.queue)
+        if (!queue) throw new Refusal('forbidden')
+        return submitter.submit(send, queue, endpoint, vetted(send, endpoint))
       }
-      const found = await registry.queue(queue)
-      if (!found || !may(caller, 'send', queue)) throw new Refusal('forbidden')
-      return submitter.submit(
-        send,
-        found,
-        caller.endpoint,
-        send.push && push.vet(send.push, caller),
-      )
+      const key = await keys.of(send, null, endpoint.id)
+      return reply({
+        id: message.taskId,
+        message,
+        scope: access.answering,
+        senderId: endpoint.id,
+        key,
+        push: vetted(send, endpoint),
+      })
     },
     get: async (id, scope, options) => {
       const withArtifacts = options?.artifacts ?? true
