@@ -89,6 +89,7 @@ const MAY: Record<string, readonly string[]> = {
 const INNER: Record<string, readonly (readonly string[])[]> = {
   store: [['postgres'], ['wake', 'todos'], ['move'], ['push', 'admin']],
   service: [['.'], ['watch', 'push'], ['tasks'], ['claims', 'sweeps', 'board'], ['operator']],
+  http: [['request'], ['stream'], ['bindings'], ['board'], ['.']],
 }
 
 const MAX_FILES = 13

@@ -1,6 +1,6 @@
 /** The board's own reader of its feed, as the browser runs it, against a real server. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { createAuth } from '../../src/http/auth.ts'
+import { createAuth } from '../../src/http/request/auth.ts'
 import { createFeeds } from '../../src/http/stream/feeds.ts'
 import { anEndpoint, anEvent, createLiveFeed, createTokens, serve, silent } from './live-feed.ts'
 

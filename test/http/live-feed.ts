@@ -9,7 +9,7 @@ import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import express, { type Router } from 'express'
 import type { Caller, Endpoint } from '../../src/domain/endpoint.ts'
 import type { FeedEvent } from '../../src/domain/todo.ts'
-import { requestId } from '../../src/http/request-id.ts'
+import { requestId } from '../../src/http/request/request.ts'
 import type { Gap, Watch } from '../../src/service/contract.ts'
 
 const AT = new Date('2026-01-02T03:04:05.006Z')
