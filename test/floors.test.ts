@@ -95,6 +95,7 @@ const MAY_IMPORT_TYPES: Record<string, readonly string[]> = {
 const INNER: Record<string, readonly (readonly string[])[]> = {
   store: [['postgres'], ['wake'], ['todos'], ['move'], ['push', 'admin']],
   service: [['.'], ['watch', 'push'], ['tasks'], ['claims', 'sweeps', 'board'], ['operator']],
+  http: [['request'], ['stream'], ['bindings'], ['board'], ['.']],
 }
 
 const MAX_FILES = 13

@@ -5,14 +5,13 @@
  */
 import type { ServerResponse } from 'node:http'
 import type { Request, RequestHandler } from 'express'
-import type { QueueCall } from '../protocol/method.ts'
-import { decodePath, type Found, nothingAt, type Query } from '../protocol/path.ts'
-import type { Version } from '../protocol/versions.ts'
-import { allowOf, type Rest, type Wanted } from '../rpc/rest.ts'
-import { type BodyOptions, hasBody, readText } from './body.ts'
+import type { QueueCall } from '../../protocol/method.ts'
+import { decodePath, type Found, nothingAt, type Query } from '../../protocol/path.ts'
+import type { Version } from '../../protocol/versions.ts'
+import { allowOf, type Rest, type Wanted } from '../../rpc/rest.ts'
+import { type BodyOptions, hasBody, readText } from '../request/body.ts'
+import { readQuery, requestIdOf, targetOf } from '../request/request.ts'
 import { type CallFacts, type ExchangeParts, exchange, sendJson } from './exchange.ts'
-import { requestIdOf } from './request-id.ts'
-import { readQuery, targetOf } from './request-target.ts'
 
 export interface RestRouteParts extends ExchangeParts {
   rest: Rest

@@ -4,28 +4,21 @@
  * Decides nothing but HTTP.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Caller } from '../domain/endpoint.ts'
-import { Refusal } from '../domain/errors.ts'
-import type { Call } from '../protocol/method.ts'
-import type { Answer } from '../rpc/answer.ts'
-import { type Auth, challengeFor } from './auth.ts'
-import { type CallSignal, callSignalOf } from './call-signal.ts'
-import { idempotencyKeyOf } from './idempotency-key.ts'
-import { requestIdOf } from './request-id.ts'
-import { reauthorize } from './stream/reauthorize.ts'
-import { type StreamOptions, type StreamOutcome, writeStream } from './stream/sse.ts'
+import type { Caller } from '../../domain/endpoint.ts'
+import { Refusal } from '../../domain/errors.ts'
+import type { Call } from '../../protocol/method.ts'
+import type { Answer } from '../../rpc/answer.ts'
+import { type Auth, challengeFor } from '../request/auth.ts'
+import { type CallSignal, callSignalOf } from '../request/call-signal.ts'
+import { headerOf, requestIdOf } from '../request/request.ts'
+import { reauthorize } from '../stream/reauthorize.ts'
+import { type StreamObserver, type StreamOptions, writeStream } from '../stream/sse.ts'
 
 /** What a call is made of, once its caller is known. */
 export type CallFacts = Pick<
   Call,
   'caller' | 'signal' | 'lastEventId' | 'idempotencyKey' | 'requestId'
 >
-
-/** Counts streams: `opened` once, then `closed` once with how it ended. */
-export interface StreamObserver {
-  opened(): void
-  closed(outcome: StreamOutcome): void
-}
 
 export interface ExchangeParts {
   auth: Auth
@@ -41,11 +34,6 @@ export interface Binding<Req extends IncomingMessage> {
   /** May throw what reading the request refuses. */
   answer(req: Req, facts: CallFacts, res: ServerResponse): Promise<Answer>
   refuse(req: Req, error: unknown, requestId: string): Answer
-}
-
-const lastEventId = (req: IncomingMessage): string | null => {
-  const value = req.headers['last-event-id']
-  return typeof value === 'string' ? value : null
 }
 
 const setRefusalHeaders = (req: IncomingMessage, res: ServerResponse, status: number): void => {
@@ -100,8 +88,8 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
       const facts = {
         caller,
         signal,
-        lastEventId: lastEventId(req),
-        idempotencyKey: idempotencyKeyOf(req),
+        lastEventId: headerOf(req, 'last-event-id') ?? null,
+        idempotencyKey: headerOf(req, 'idempotency-key') ?? null,
         requestId,
       }
       return [await answer(req, facts, res), caller]

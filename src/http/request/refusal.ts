@@ -4,10 +4,10 @@
  * fault is logged here, with the id its answer names.
  */
 import type { ErrorRequestHandler } from 'express'
-import type { Log } from '../base/log.ts'
-import { A2A_ERRORS, apiError, isFault, problemOf } from '../protocol/errors.ts'
+import type { Log } from '../../base/log.ts'
+import { A2A_ERRORS, apiError, isFault, problemOf } from '../../protocol/errors.ts'
 import { challengeFor } from './auth.ts'
-import { requestIdOf } from './request-id.ts'
+import { requestIdOf } from './request.ts'
 
 /** The last handler of a router. A response that has begun is cut off: it cannot be refused. */
 export const answerRefusal =
