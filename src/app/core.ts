@@ -78,7 +78,7 @@ const createBackground = (options: NodeOptions, parts: BackgroundParts) => {
     onCommitted: (listener) => wakes.on(topics.feed, listener),
     reapMs: options.reapMs ?? REAP_MS,
     comeDueMs: options.comeDueMs ?? COME_DUE_MS,
-    placeMs: options.placeMs ?? SEQUENCE_MS,
+    sequenceMs: options.placeMs ?? SEQUENCE_MS,
     countMs: options.countMs ?? COUNT_MS,
     tidyMs: options.tidyMs ?? TIDY_MS,
   })

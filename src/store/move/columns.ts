@@ -105,7 +105,7 @@ const withAlarm = (columns: Columns): Columns => {
 }
 
 /** Each column that a verb changes; what is absent stays. */
-export const columns = (verb: Verb): Columns => {
+const columns = (verb: Verb): Columns => {
   const row = rule(verb)
   const { set, message, acknowledges } = verbSql(verb)
   return withAlarm({

@@ -93,7 +93,7 @@ const outOfTime = (timeout: string) => ({
   detail: `json_build_object('error', json_build_object('code', m.timeout))`,
 })
 
-export const VERB_SQL = {
+const VERB_SQL = {
   claim: {},
   heartbeat: { set: { last_heartbeat_at: 'p.at' }, one: 'prepared', batched: true },
   hold: {
