@@ -1,4 +1,5 @@
-// Case F070 over the wire: the janitor of running nodes, several of them, killed in between.
+// Over the wire: the janitor of running nodes, several of them, killed in between.
+// Field case: retention.
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient } from '../support/actors.ts'
 import { type App, startApp, startNode } from '../support/app.ts'

@@ -55,6 +55,10 @@ test('a statement names itself within its first 40 characters', () => {
   }
 })
 
+test('no parameter is left in the text of a statement', () => {
+  for (const { name, text } of statements) expect(text, name).not.toMatch(/(?<!:):[a-z_]+/)
+})
+
 test('two statements never share a name', () => {
   const names = statements.map(({ name }) => name)
   expect(new Set(names).size).toBe(names.length)

@@ -7,7 +7,7 @@
 
 import { FORGETTABLE, REMAINS } from '../move/pick.ts'
 import { type Session, type Statement, statement } from '../postgres/database.ts'
-import { $, sql } from '../postgres/sql.ts'
+import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 
 /** Todos looked at by one statement, and events of them that it deletes, about. */
 export const BATCH = { todos: 500, events: 5000 } as const
@@ -27,7 +27,7 @@ const WHOLE = ['attempts', 'details', 'push_configs'] as const
  * Deletes the rows of `:where` (over `x`) from every table that is kept by seq, and notes how far
  * the feed has lost events.
  */
-const deleting = (where: string, queue: string): string => `
+const deleting = (where: string, queue: SqlPart): Sql => sql`
   ${BY_SEQ.map((table) => `${table}_gone as (delete from ${table} x where ${where})`).join(',\n  ')},
   events_gone as (delete from events x where ${where} returning x.position),
   horizon as (
@@ -69,7 +69,7 @@ const forgetStatement: Statement<ForgetRow> = statement(
   gone as (
     delete from todos t where t.id = any((select ids from free_ids)::uuid[]) returning t.id),
   ${WHOLE.map((table) => `${table}_gone as (delete from ${table} x where ${OF_FREE})`).join(',\n  ')},
-  ${deleting(`${OF_FREE} and x.seq <= ${BATCH.events}`, ':queue::text')},
+  ${deleting(`${OF_FREE} and x.seq <= ${BATCH.events}`, sql`${$.queue}::text`)},
   rest as (
     insert into remains (todo_id, queue, from_seq, through_seq)
     select f.id, f.queue, ${BATCH.events} + 1, f.seq from free f where f.seq > ${BATCH.events})

@@ -22,7 +22,7 @@ const change = statement<{ id: string }>('push_change', WEBHOOKS_CHANGE)
 
 const put = statement<PushConfig & { owes: boolean }>(
   'push_put',
-  sql`${addingConfig(':id::uuid')}
+  sql`${addingConfig(sql`${$.id}::uuid`)}
   where (select count(*) from push_configs o where o.todo_id = ${$.id}::uuid) < ${$.at_most}::int
     or exists (select from push_configs o where o.todo_id = ${$.id}::uuid and o.config_id = ${$.push_id})
   on conflict (todo_id, config_id) do update set endpoint_id = excluded.endpoint_id,
