@@ -104,7 +104,7 @@ const OF_ONE = `x.todo_id = (select o.todo_id from one o)
 
 const clearStatement = statement<{ found: boolean }>(
   'todos_clear',
-  `with one as materialized (
+  sql`with one as materialized (
     select r.id, r.todo_id, r.queue, r.from_seq, r.through_seq,
       r.from_seq + ${BATCH.events} - 1 as until ${REMAINS}),
   ${deleting(OF_ONE, '(select o.queue from one o)')},
