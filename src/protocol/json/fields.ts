@@ -5,6 +5,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
+import { defined } from '../../base/defined.ts'
 import { STATE_NAMES } from '../../domain/lifecycle.ts'
 import type { Message, TodoFilter } from '../../domain/todo.ts'
 import { artifactMembers, jsonObject, name, oneContent, partMembers, text } from './parts.ts'
@@ -57,11 +58,12 @@ export const todoQueryMembers = {
 export const todoQuery = z.strictObject(todoQueryMembers).prefault({})
 
 /** An empty page token is what the last page gives, and asks for the first. */
-export const toFilter = (query: z.output<typeof todoQuery>): TodoFilter => ({
-  ...(query.queue !== undefined && { queue: query.queue }),
-  ...(query.contextId !== undefined && { contextId: query.contextId }),
-  ...(query.state !== undefined && { states: [query.state] }),
-  ...(query.pageToken && { pageToken: query.pageToken }),
-  pageSize: query.pageSize,
-  includeArtifacts: false,
-})
+export const toFilter = (query: z.output<typeof todoQuery>): TodoFilter =>
+  defined<TodoFilter>({
+    queue: query.queue,
+    contextId: query.contextId,
+    states: query.state && [query.state],
+    pageToken: query.pageToken || undefined,
+    pageSize: query.pageSize,
+    includeArtifacts: false,
+  })

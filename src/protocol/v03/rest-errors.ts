@@ -8,11 +8,6 @@ import { A2A_ERRORS } from '../errors.ts'
 import { v03Error } from './errors.ts'
 
 export const v03RestError: RestErrorWriter = (problem) => {
-  const { error, retryAfterSeconds } = v03Error(problem)
-  return {
-    status: A2A_ERRORS[problem.kind].status,
-    code: error.code,
-    body: error,
-    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
-  }
+  const { error: body, ...rest } = v03Error(problem)
+  return { ...rest, status: A2A_ERRORS[problem.kind].status, code: body.code, body }
 }
