@@ -3,7 +3,7 @@
  * it is known where a segment ends, and would read a broken escape as text.
  */
 import { invalid } from '../domain/errors.ts'
-import type { Query } from '../protocol/path.ts'
+import type { Query } from '../protocol/wire/path.ts'
 
 export interface Target {
   /** The queue's segment, as it was sent. */

@@ -4,27 +4,12 @@
  */
 import { z } from 'zod'
 import { invalid, Refusal } from '../../domain/errors.ts'
-import {
-  BUSY_POLICIES,
-  type BusyPolicy,
-  type TIMEOUT_NAMES,
-  type Timeouts,
-} from '../../domain/policy.ts'
+import { BUSY_POLICIES, type BusyPolicy, type Timeouts } from '../../domain/policy.ts'
 import { IDEMPOTENCY_MEMBER, type JsonObject, WAIT_MEMBER } from '../../domain/todo.ts'
-import { seconds } from '../json/fields.ts'
-import { name } from '../json/parts.ts'
+import { effects, timeouts } from '../json/fields.ts'
 
-/** Seconds by the names of a queue's policy: `{ "heartbeat": 600, "scheduleToClose": 86400 }`. */
+/** Seconds, as in a queue's policy. */
 const TIMEOUTS = 'urn:switchboard:timeouts'
-
-const limit = seconds().exactOptional()
-
-export const timeouts = z.strictObject({
-  scheduleToStart: limit,
-  startToClose: limit,
-  scheduleToClose: limit,
-  heartbeat: limit,
-} satisfies Record<(typeof TIMEOUT_NAMES)[number], unknown>)
 
 /** One of BUSY_POLICIES: what to do if the conversation has live todos. */
 const BUSY = 'urn:switchboard:busy'
@@ -33,8 +18,6 @@ const busy = z.enum(BUSY_POLICIES)
 
 /** Names of what the task may do, among what its sender may. */
 const EFFECTS = 'urn:switchboard:effects'
-
-export const effects = z.array(name.max(120)).max(100)
 
 /** Under WAIT_MEMBER: how long a blocking send waits, at most, as `{ "maxMs": 5000 }`. */
 const wait = z.strictObject({ maxMs: z.int().min(0) })

@@ -8,7 +8,7 @@ import { type Caller, endpointWith } from '../../domain/endpoint.ts'
 import type { AgentService } from '../../service/claims/agent.ts'
 import { todoQuery, toFilter } from '../json/fields.ts'
 import { fromStored, fromTimeOrNull } from '../json/todo.ts'
-import { type Call, type MethodTable, unary } from '../method.ts'
+import { type Call, type MethodTable, unary } from '../wire/method.ts'
 import * as schema from './schema.ts'
 import {
   fromClaimed,

@@ -9,7 +9,7 @@ import { type Endpoint, watchScope } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
 import { readIdempotencyKey } from '../a2a/send-options.ts'
 import { fromTime } from '../json/todo.ts'
-import { type Call, type MethodTable, type Right, type Services, unary } from '../method.ts'
+import { type Call, type MethodTable, type Right, type Services, unary } from '../wire/method.ts'
 import * as schema from './schema.ts'
 import {
   fromAnswerLink,

@@ -5,6 +5,8 @@
  */
 import { isRefusal } from '../../domain/errors.ts'
 import { toV03Card } from '../a2a/card-forms.ts'
+import { acceptStream } from '../v1/accept.ts'
+import type { V1Methods } from '../v1/methods.ts'
 import {
   type MethodTable,
   over,
@@ -12,9 +14,7 @@ import {
   type StreamItem,
   stream,
   unary,
-} from '../method.ts'
-import { acceptStream } from '../v1/accept.ts'
-import type { V1Methods } from '../v1/methods.ts'
+} from '../wire/method.ts'
 import { createPush } from './push.ts'
 import { PARAMS } from './schema.ts'
 import { toStream } from './stream.ts'

@@ -2,7 +2,7 @@
  * The HTTP+JSON paths of A2A 0.3 (0.3 spec 3.5.6): those of 1.0 under `/v1`, with a card of their
  * own. Here, too, Subscribe is POST in the text and GET in the proto.
  */
-import { pathRows } from '../path.ts'
+import { pathRows } from '../wire/path.ts'
 import type { V03RestMethods } from './rest-methods.ts'
 
 const CONFIGS = '/v1/tasks/{id}/pushNotificationConfigs'

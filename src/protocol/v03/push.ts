@@ -5,10 +5,10 @@
 import { isRefusal } from '../../domain/errors.ts'
 import type { TodoView } from '../../domain/todo.ts'
 import { withoutSecrets } from '../json/secrets.ts'
-import type { QueueCall } from '../method.ts'
 import type { V1Methods } from '../v1/methods.ts'
 import { fromTodo } from '../v1/translate.ts'
 import type { PushConfig } from '../v1/wire.ts'
+import type { QueueCall } from '../wire/method.ts'
 import { DEFAULT_CONFIG_ID, fromPushConfig, fromTask } from './translate.ts'
 
 /**

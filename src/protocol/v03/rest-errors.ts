@@ -3,8 +3,8 @@
  * the error object of JSON-RPC, bare, under the HTTP status that the error has in 1.0.
  */
 
-import type { RestErrorWriter } from '../a2a/rest-errors.ts'
-import { A2A_ERRORS } from '../errors.ts'
+import { A2A_ERRORS } from '../wire/errors.ts'
+import type { RestErrorWriter } from '../wire/rest-errors.ts'
 import { v03Error } from './errors.ts'
 
 export const v03RestError: RestErrorWriter = (problem) => {

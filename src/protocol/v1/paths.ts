@@ -3,7 +3,7 @@
  * the text and GET in the proto: both are taken. The `/{tenant}` twins are left out, since no card
  * of ours declares a tenant.
  */
-import { pathRows } from '../path.ts'
+import { pathRows } from '../wire/path.ts'
 import type { V1Methods } from './methods.ts'
 
 const CONFIGS = '/tasks/{taskId}/pushNotificationConfigs'

@@ -5,17 +5,17 @@
  * calls the same ones.
  */
 import type { z } from 'zod'
-import type { Caller } from '../domain/endpoint.ts'
-import type { Dialect } from '../domain/push.ts'
-import type { Queue } from '../domain/queue.ts'
-import type { AnswerLinks } from '../service/board/answer-links.ts'
-import type { BoardSessions } from '../service/board/sessions.ts'
-import type { AgentService } from '../service/claims/agent.ts'
-import type { OperatorService } from '../service/operator/operator.ts'
-import type { PushService } from '../service/push/configs.ts'
-import type { Access } from '../service/tasks/access.ts'
-import type { ClientService } from '../service/tasks/client.ts'
-import type { Watch } from '../service/watch/watch.ts'
+import type { Caller } from '../../domain/endpoint.ts'
+import type { Dialect } from '../../domain/push.ts'
+import type { Queue } from '../../domain/queue.ts'
+import type { AnswerLinks } from '../../service/board/answer-links.ts'
+import type { BoardSessions } from '../../service/board/sessions.ts'
+import type { AgentService } from '../../service/claims/agent.ts'
+import type { OperatorService } from '../../service/operator/operator.ts'
+import type { PushService } from '../../service/push/configs.ts'
+import type { Access } from '../../service/tasks/access.ts'
+import type { ClientService } from '../../service/tasks/client.ts'
+import type { Watch } from '../../service/watch/watch.ts'
 
 export interface Services {
   client: ClientService

@@ -3,12 +3,12 @@
  * table, and where that row's params come from. Here too is how such a table is read; a version of
  * the protocol brings its own table (spec 11.3, 11.5).
  */
-import { defined } from '../base/defined.ts'
-import { invalid } from '../domain/errors.ts'
-import type { RestErrorWriter } from './a2a/rest-errors.ts'
+import { defined } from '../../base/defined.ts'
+import { invalid } from '../../domain/errors.ts'
+import { snake } from '../json/object.ts'
 import { WireRefusal } from './errors.ts'
-import { snake } from './json/object.ts'
 import type { MethodTable, QueueCall } from './method.ts'
+import type { RestErrorWriter } from './rest-errors.ts'
 
 type Verb = 'GET' | 'POST' | 'DELETE'
 

@@ -5,10 +5,10 @@
  * refusals there are the wire's own: what can be wrong with a request before anyone serves it.
  * A fault (anything thrown that is neither) has one fixed text; its message stays in the log.
  */
-import { defined } from '../base/defined.ts'
-import { REFUSALS, Refusal, type RefusalKind, type Violation } from '../domain/errors.ts'
-import type { StoredMessage } from '../domain/todo.ts'
-import { fromStored } from './json/todo.ts'
+import { defined } from '../../base/defined.ts'
+import { REFUSALS, Refusal, type RefusalKind, type Violation } from '../../domain/errors.ts'
+import type { StoredMessage } from '../../domain/todo.ts'
+import { fromStored } from '../json/todo.ts'
 
 /** Refused by the wire itself, before a service was asked. */
 export const WIRE_REFUSALS = {

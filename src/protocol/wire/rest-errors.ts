@@ -4,7 +4,7 @@
  * the kind of error. A path that is not there is no error of A2A's and is told without details.
  */
 import { defined } from '../../base/defined.ts'
-import { A2A_ERRORS, detailsOf, isA2aCode, messageOf, type Problem } from '../errors.ts'
+import { A2A_ERRORS, detailsOf, isA2aCode, messageOf, type Problem } from './errors.ts'
 
 /** A problem as one HTTP answer. */
 interface RestError {
