@@ -4,10 +4,10 @@
  * runs the same rows as JSON-RPC does and knows as little of them.
  */
 import type { Log } from '../base/log.ts'
-import { WireRefusal } from '../protocol/errors.ts'
-import type { QueueCall } from '../protocol/method.ts'
-import { readParams } from '../protocol/params.ts'
-import { type Found, paramsOf, type Query, type RestBinding } from '../protocol/path.ts'
+import { WireRefusal } from '../protocol/wire/errors.ts'
+import type { QueueCall } from '../protocol/wire/method.ts'
+import { readParams } from '../protocol/wire/params.ts'
+import { type Found, paramsOf, type Query, type RestBinding } from '../protocol/wire/path.ts'
 import { type Answer, type Answered, framesOf } from './answer.ts'
 import { parseJson } from './envelope.ts'
 import { createReport, sparingAborts } from './report.ts'

@@ -6,7 +6,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Caller } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
-import type { Call } from '../../protocol/method.ts'
+import type { Call } from '../../protocol/wire/method.ts'
 import type { Answer } from '../../rpc/answer.ts'
 import { type Auth, challengeFor } from '../request/auth.ts'
 import { type CallSignal, callSignalOf } from '../request/call-signal.ts'

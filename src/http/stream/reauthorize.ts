@@ -3,7 +3,7 @@
  * than before, ends what it opened.
  */
 import { Refusal } from '../../domain/errors.ts'
-import { WireRefusal } from '../../protocol/errors.ts'
+import { WireRefusal } from '../../protocol/wire/errors.ts'
 
 /** How often it is looked at, unless told otherwise. */
 const RECHECK_MS = 30_000

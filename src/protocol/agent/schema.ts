@@ -4,8 +4,7 @@
 import { z } from 'zod'
 import { INTERRUPT_STATES, type InterruptState } from '../../domain/lifecycle.ts'
 import { LEASE } from '../../domain/policy.ts'
-import { childIds, children, until } from '../json/child.ts'
-import { artifact, messageFrom, seconds, seq } from '../json/fields.ts'
+import { artifact, childIds, children, messageFrom, seconds, seq, until } from '../json/fields.ts'
 import { jsonObject, name, text } from '../json/parts.ts'
 
 const MAX_WAIT_MS = 60_000

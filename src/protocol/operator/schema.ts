@@ -6,15 +6,17 @@ import { z } from 'zod'
 import { ENDPOINT_VERBS } from '../../domain/endpoint.ts'
 import { LEASE } from '../../domain/policy.ts'
 import { DELIVERY_STATES } from '../../domain/push.ts'
-import { timeouts } from '../a2a/send-options.ts'
-import { childIds, children, until } from '../json/child.ts'
 import {
+  childIds,
+  children,
   interruptTtl,
   messageFrom,
   queueName,
   seconds,
   seq,
+  timeouts,
   todoQueryMembers,
+  until,
 } from '../json/fields.ts'
 import { name, text } from '../json/parts.ts'
 import { card } from './card.ts'

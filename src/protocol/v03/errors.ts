@@ -2,7 +2,7 @@
  * Errors in A2A 0.3: those of 1.0, whose codes it shares up to -32007. What 0.3 has no code for is
  * an invalid request there; the details, which 0.3 leaves free, still say which one it is.
  */
-import { a2aError, type ErrorWriter } from '../errors.ts'
+import { a2aError, type ErrorWriter } from '../wire/errors.ts'
 
 /** ExtensionSupportRequired and VersionNotSupported came with 1.0. */
 const UNKNOWN_CODES: ReadonlySet<number> = new Set([-32008, -32009])

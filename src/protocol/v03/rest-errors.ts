@@ -3,16 +3,11 @@
  * the error object of JSON-RPC, bare, under the HTTP status that the error has in 1.0.
  */
 
-import type { RestErrorWriter } from '../a2a/rest-errors.ts'
-import { A2A_ERRORS } from '../errors.ts'
+import { A2A_ERRORS } from '../wire/errors.ts'
+import type { RestErrorWriter } from '../wire/rest-errors.ts'
 import { v03Error } from './errors.ts'
 
 export const v03RestError: RestErrorWriter = (problem) => {
-  const { error, retryAfterSeconds } = v03Error(problem)
-  return {
-    status: A2A_ERRORS[problem.kind].status,
-    code: error.code,
-    body: error,
-    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
-  }
+  const { error: body, ...rest } = v03Error(problem)
+  return { ...rest, status: A2A_ERRORS[problem.kind].status, code: body.code, body }
 }

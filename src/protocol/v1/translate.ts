@@ -22,7 +22,7 @@ import type {
   TodoView,
 } from '../../domain/todo.ts'
 import type { Send } from '../../service/tasks/client.ts'
-import { readBusy, readEffects, readTimeouts } from '../a2a/send-options.ts'
+import { readSendOptions } from '../a2a/send-options.ts'
 import { INLINE_PUSH, toPushConfig } from './push.ts'
 import type { ListTasksRequest, SendMessageRequest, TaskState } from './schema.ts'
 import type { StreamResponse } from './wire.ts'
@@ -52,8 +52,6 @@ const taskState = (state: State, retrying: boolean, joining = false): TaskState 
 
 /* -------------------------------------------------------------- to domain */
 
-const toMessage = (message: SendMessageRequest['message']): Message => defined<Message>(message)
-
 /** What SendMessage asks of a queue (its name). Ids that the client left out stay out. */
 export const toSend = (
   queue: string,
@@ -61,18 +59,13 @@ export const toSend = (
   dialect: Dialect,
 ): Send => {
   const push = configuration?.taskPushNotificationConfig
-  const timeouts = readTimeouts(metadata)
-  const busy = readBusy(metadata)
-  const effects = readEffects(metadata)
-  return {
+  return defined<Send>({
     queue,
-    message: toMessage(message),
-    ...(metadata && { metadata }),
-    ...(timeouts && { timeouts }),
-    ...(busy && { busy }),
-    ...(effects && { effects }),
-    ...(push && { push: toPushConfig(push, dialect, INLINE_PUSH) }),
-  }
+    message: defined<Message>(message),
+    metadata,
+    ...readSendOptions(metadata),
+    push: push && toPushConfig(push, dialect, INLINE_PUSH),
+  })
 }
 
 const statesOf = (asked: TaskState): Pick<TodoFilter, 'states' | 'retrying' | 'joining'> => {
@@ -87,14 +80,15 @@ const statesOf = (asked: TaskState): Pick<TodoFilter, 'states' | 'retrying' | 'j
 const DEFAULT_PAGE_SIZE = 50
 
 /** The filter of ListTasks. `statusTimestampAfter` is inclusive, to the millisecond. */
-export const toFilter = (request: ListTasksRequest): TodoFilter => ({
-  ...(request.contextId !== undefined && { contextId: request.contextId }),
-  ...(request.status && statesOf(request.status)),
-  ...(request.statusTimestampAfter && { statusAfter: request.statusTimestampAfter }),
-  ...(request.pageToken !== undefined && { pageToken: request.pageToken }),
-  pageSize: request.pageSize ?? DEFAULT_PAGE_SIZE,
-  includeArtifacts: request.includeArtifacts ?? false,
-})
+export const toFilter = (request: ListTasksRequest): TodoFilter =>
+  defined<TodoFilter>({
+    contextId: request.contextId,
+    ...(request.status && statesOf(request.status)),
+    statusAfter: request.statusTimestampAfter,
+    pageToken: request.pageToken,
+    pageSize: request.pageSize ?? DEFAULT_PAGE_SIZE,
+    includeArtifacts: request.includeArtifacts ?? false,
+  })
 
 /* ------------------------------------------------------------ from domain */
 

@@ -2,7 +2,6 @@
 import { describe, expect, test } from 'vitest'
 import { invalid, Refusal } from '../../../src/domain/errors.ts'
 import type { JsonObject } from '../../../src/domain/todo.ts'
-import { problemOf, WireRefusal } from '../../../src/protocol/errors.ts'
 import { V1_PATHS } from '../../../src/protocol/v1/paths.ts'
 import type { Task } from '../../../src/protocol/v1/wire.ts'
 import { V03_PATHS } from '../../../src/protocol/v03/paths.ts'
@@ -21,6 +20,7 @@ import {
   fromStreamed,
   fromTask,
 } from '../../../src/protocol/v03/translate.ts'
+import { problemOf, WireRefusal } from '../../../src/protocol/wire/errors.ts'
 
 const { MessageSendParams, TaskQueryParams, TaskPushNotificationConfig, ListTasks } = REST_PARAMS
 const pathsOf = (read: { error?: { issues: { path: PropertyKey[] }[] } | undefined }) =>
