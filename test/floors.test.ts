@@ -146,6 +146,22 @@ test(`a folder of the source holds at most ${MAX_FILES} files`, () => {
   expect(crowded.map(({ folder, files }) => `${folder}: ${files.length}`)).toEqual([])
 })
 
+test('the architecture page says in a sentence what each folder is for', () => {
+  const page = fs.readFileSync('docs/architecture.md', 'utf8')
+  const rooms = page.slice(page.indexOf('## The rooms'), page.indexOf('## Words'))
+  const described = [...rooms.matchAll(/`([\w/.-]+)`/g)].map(([, folder]) => folder!)
+  const untold = foldersIn(SRC)
+    .map((folder) => path.relative(SRC, folder))
+    .filter((folder) => fs.readdirSync(path.join(SRC, folder)).some((name) => name.includes('.')))
+    .filter((folder) => folder !== '')
+    .filter((folder) => {
+      // In the row of its parent or of a sibling it is named by its last parts.
+      const parts = folder.split('/')
+      return !parts.some((_, n) => described.includes(parts.slice(n).join('/')))
+    })
+  expect(untold).toEqual([])
+})
+
 test('no two files import each other, however far around', () => {
   const graph = new Map(
     sources.map(({ name, imports }) => [
