@@ -82,9 +82,7 @@ export const update = z.strictObject({
 export const revoke = z.strictObject({ id: name, cancelTasks: z.boolean().default(false) })
 
 export const byId = z.strictObject({ id: name })
-
 export const setSetting = z.strictObject({ key: name, value: text })
-
 export const unsetSetting = z.strictObject({ key: name })
 
 export const send = z.strictObject({
@@ -96,7 +94,6 @@ export const send = z.strictObject({
 })
 
 export const fork = z.strictObject({ id: name, children })
-
 export const join = z.strictObject({ id: name, children: childIds, until })
 
 /** `question`: the seq of the one it is meant for, so that it never answers another one. */

@@ -25,7 +25,7 @@ import type { Send } from '../../service/tasks/client.ts'
 import { readSendOptions } from '../a2a/send-options.ts'
 import { INLINE_PUSH, toPushConfig } from './push.ts'
 import type { ListTasksRequest, SendMessageRequest, TaskState } from './schema.ts'
-import type { StreamResponse } from './wire.ts'
+import type { StreamResponse, TaskIds } from './wire.ts'
 
 /** A new state does not compile until it has a name here. */
 export const PROJECTION: Record<State, TaskState> = {
@@ -92,24 +92,16 @@ export const toFilter = (request: ListTasksRequest): TodoFilter =>
 
 /* ------------------------------------------------------------ from domain */
 
-/** The two ids that everything of a task carries. */
-interface TaskIds {
-  taskId: string
-  contextId: string
-}
-
-const idsOf = (todo: Pick<Todo, 'id' | 'contextId'>): TaskIds => ({
-  taskId: todo.id,
-  contextId: todo.contextId,
+const idsOf = ({ id, contextId }: Pick<Todo, 'id' | 'contextId'>): TaskIds => ({
+  taskId: id,
+  contextId,
 })
 
 const some = <T>(items: T[] | undefined): T[] | undefined =>
   items && items.length > 0 ? items : undefined
 
-const fromPart = (part: Part) => {
-  const { text, raw, url, data, metadata, filename, mediaType } = part
-  return defined({ text, raw, url, data, metadata, filename, mediaType })
-}
+const fromPart = ({ text, raw, url, data, metadata, filename, mediaType }: Part) =>
+  defined({ text, raw, url, data, metadata, filename, mediaType })
 
 /** A message of either side, with the ids of its task whatever the sender had put there. */
 const fromMessage = (message: Message, ids: TaskIds) =>
@@ -186,7 +178,7 @@ export const fromTodo = (
     status: fromStatus(state, todo.statusAt, statusMessageOf(view), idsOf(todo)),
     artifacts: { always: shown, some: some(shown), never: undefined }[artifacts],
     history: some(historyOf(view, historyLength)),
-    metadata: some(Object.entries(metadata)) && metadata,
+    metadata: some(Object.keys(metadata)) && metadata,
   })
 }
 

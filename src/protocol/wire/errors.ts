@@ -152,11 +152,7 @@ const A2A_DOMAIN = 'a2a-protocol.org'
 /** Of reasons that A2A does not define. */
 const OWN_DOMAIN = 'switchboard'
 
-const unsupported = {
-  code: -32004,
-  reason: 'UNSUPPORTED_OPERATION',
-  status: 400,
-} as const satisfies Row
+const unsupported: Row = { code: -32004, reason: 'UNSUPPORTED_OPERATION', status: 400 }
 
 /** The rows whose reason is defined by A2A have an A2A code (-32001 to -32009). */
 export const A2A_ERRORS: Record<ProblemKind, Row> = {
