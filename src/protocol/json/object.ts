@@ -1,7 +1,7 @@
-/** JSON objects: how to recognize one, and the two names of a field. */
+/** How to recognize a JSON object, and the two names of a field. */
 import type { JsonObject } from '../../domain/todo.ts'
 
-/** Of what was parsed from JSON: neither a list nor null. */
+/** For values parsed from JSON: an object, and neither a list nor null. */
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 

@@ -1,8 +1,8 @@
 /**
  * A todo, its attempts and its events as JSON for our own surfaces: the agent API, the operator
- * API and the event feeds. A2A has its own words for these in v1/ and v03/. The same
- * names as in the domain; times in RFC 3339 with milliseconds, so that a change of the domain
- * does not reach the wire unnoticed, each member is written down.
+ * API and the event feeds. A2A writes these its own way, in v1/ and v03/. Names are those of the
+ * domain and times are RFC 3339 with milliseconds. Each member is written down, so that a change to
+ * the domain does not reach the wire unnoticed.
  */
 import type { Attempt, Event, FeedEvent, StoredMessage, Todo, TodoView } from '../../domain/todo.ts'
 
@@ -11,7 +11,7 @@ export const fromTime = (time: Date): string => time.toISOString()
 export const fromTimeOrNull = (time: Date | null): string | null =>
   time === null ? null : fromTime(time)
 
-/** An inbox message that the holder has not acknowledged; any message where seqs matter. */
+/** A message with its seq: one that the holder has not acknowledged, or any whose seq matters. */
 export const fromStored = ({ seq, message, receivedAt, answers }: StoredMessage) => ({
   seq,
   message,
@@ -19,13 +19,13 @@ export const fromStored = ({ seq, message, receivedAt, answers }: StoredMessage)
   ...(answers !== null && { answers }),
 })
 
-/** Everything said so far, oldest first, and what it began with. */
+/** The message that it began with, and everything said so far, oldest first. */
 export const fromMessages = (messages: readonly StoredMessage[]) => ({
   message: messages[0]?.message ?? null,
   history: messages.map(({ message }) => message),
 })
 
-/** The limits that bind this attempt: moments, and the seconds it may go without progress. */
+/** The limits of this attempt: points in time, and the seconds it may go without progress. */
 export const fromDeadlines = ({ limits, startedAt, closeAt }: Todo) => ({
   ...(startedAt &&
     limits.startToCloseSeconds !== null && {
@@ -69,7 +69,7 @@ const fromRow = (todo: Todo) => ({
   idleSeconds: todo.idleSeconds === null ? null : Math.floor(todo.idleSeconds),
 })
 
-/** A todo with its documents. `artifacts` is absent where they were not read, as in lists. */
+/** A todo with its documents. `artifacts` is absent if they were not read, as in lists. */
 export const fromView = (view: TodoView) => ({
   ...fromRow(view.todo),
   ...fromMessages(view.messages),
@@ -79,7 +79,7 @@ export const fromView = (view: TodoView) => ({
   ...(view.waitsBehind && { waitsBehind: view.waitsBehind }),
 })
 
-/** What the next holder learns of an attempt before its own. */
+/** What the next holder learns about an earlier attempt. */
 export const fromPriorAttempt = (attempt: Attempt) => ({
   seq: attempt.seq,
   attempt: attempt.attempt,
@@ -101,7 +101,7 @@ export const fromAttempt = (attempt: Attempt) => ({
   cause: attempt.cause,
 })
 
-/** A committed fact, without the documents it carried. */
+/** A committed event, without the documents it carried. */
 export const fromEvent = (event: Event | FeedEvent) => ({
   id: event.todoId,
   queue: event.queue,

@@ -1,6 +1,6 @@
 /**
  * What the operator API answers (docs/operating.md, "The operator API"). An endpoint is shown
- * without its token: only the answer to a vending or a rotation holds one, once.
+ * without its token: only the answer to a vending or a rotation contains one, once.
  */
 import type { z } from 'zod'
 import type { Endpoint } from '../../domain/endpoint.ts'
@@ -27,7 +27,7 @@ import type { putQueue, todoList } from './schema.ts'
 
 type Put = Parameters<OperatorService['putQueue']>[0]
 
-/** Half a backoff passes as a whole one: the service lays it over the one that is there. */
+/** A partial backoff passes for a whole one, because the service merges it into the one it has. */
 export const toPut = (put: z.output<typeof putQueue>): Put => put as Put
 
 export const fromQueue = ({ name, card, policy, createdAt, updatedAt }: Queue) => ({
@@ -58,13 +58,13 @@ export const fromVended = ({ endpoint, token }: { endpoint: Endpoint; token: str
   token,
 })
 
-/** `dead`: ended failures only. */
+/** `dead` means only failures without a retry to come. */
 export const toListFilter = ({ dead, ...query }: z.output<typeof todoList>): TodoFilter => ({
   ...toFilter(query),
   ...(dead && { states: ['failed'], retrying: 'never' }),
 })
 
-export const fromViewForOperators = (view: TodoView) => fromView(withoutSecrets(view))
+export const fromTodo = (view: TodoView) => fromView(withoutSecrets(view))
 
 export const fromWhy = ({ why, since, until }: Why) => ({
   why,
@@ -73,14 +73,14 @@ export const fromWhy = ({ why, since, until }: Why) => ({
 })
 
 export const fromPage = ({ todos, nextPageToken, totalSize }: TodoPage) => ({
-  todos: todos.map(fromViewForOperators),
+  todos: todos.map(fromTodo),
   nextPageToken,
   totalSize,
 })
 
-/** The whole record: `messages` is the history with the place each has among the events. */
+/** The whole record. `messages` is the history again, with the seq of each message. */
 export const fromShown = (shown: Shown) => ({
-  ...fromViewForOperators(shown.view),
+  ...fromTodo(shown.view),
   messages: withoutSecrets(shown.view).messages.map(fromStored),
   attempts: shown.attempts.map(fromAttempt),
   children: shown.children,
@@ -92,7 +92,7 @@ export const fromQuestion = ({ seq, deadline, schema }: Question) => ({
   seq,
   deadline: fromTimeOrNull(deadline),
   schema,
-  /** The same for a person. */
+  /** The schema, for a person. */
   form: schema && formOf(schema),
 })
 
@@ -114,7 +114,7 @@ export const fromBoardSession = (session: BoardSession) => ({
   expiresAt: fromTime(session.expiresAt),
 })
 
-/** Where it goes is shown without what may be secret in it. */
+/** The URL is shown without the parts that may be secret. */
 export const fromDelivery = (delivery: Delivery) => ({
   id: delivery.id,
   todoId: delivery.todoId,
