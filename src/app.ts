@@ -7,17 +7,17 @@ import { setMaxListeners } from 'node:events'
 import type { Express } from 'express'
 import { createCore } from './app/core.ts'
 import { httpObserver, streamObserver } from './app/observe.ts'
-import type { SwitchboardOptions } from './app/options.ts'
+import type { NodeOptions, SwitchboardOptions } from './app/options.ts'
 import { drain } from './background/drain.ts'
 import { defined } from './base/defined.ts'
 import { createLog } from './base/log.ts'
 import { createMetrics, type Metrics } from './base/metrics.ts'
 import { VERSION } from './base/version.ts'
-import { createAuth } from './http/auth.ts'
 import { createAnswerPage } from './http/board/answer-page.ts'
 import { createSnapshots } from './http/board/cards.ts'
 import { createBoard, createBoardAuth } from './http/board/routes.ts'
 import { createListener } from './http/listener.ts'
+import { createAuth } from './http/request/auth.ts'
 import { createHttp } from './http/server.ts'
 import { createFeeds } from './http/stream/feeds.ts'
 import { createCardSigner } from './protocol/a2a/card-signature.ts'
@@ -30,8 +30,6 @@ import { createReadiness } from './service/operator/readiness.ts'
 import type { Registry } from './service/registry.ts'
 import type { Sweep } from './service/sweeps/sweeps.ts'
 import type { Hook } from './service/watch/hooks.ts'
-
-export type { PushOptions, SwitchboardOptions } from './app/options.ts'
 
 export interface Switchboard {
   start(): Promise<{ url: string }>
@@ -76,7 +74,8 @@ const sseRetryMs = async (registry: Registry): Promise<number> => {
   return value !== undefined && /^\d{1,7}$/.test(value) ? Number(value) : SSE_RETRY_MS
 }
 
-export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
+/** A node with everything that can be set, for tests and benchmarks. */
+export const createNode = (options: NodeOptions): Switchboard => {
   const { config } = options
   const log = options.log ?? createLog(config.logLevel)
   const metrics = createMetrics()
@@ -187,3 +186,6 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
     router,
   }
 }
+
+/** A node as the package offers it (docs/api.md). */
+export const createSwitchboard = (options: SwitchboardOptions): Switchboard => createNode(options)

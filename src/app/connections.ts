@@ -7,10 +7,10 @@ import { silentBus, type WakeBus } from '../store/wake/bus.ts'
 import { postgresBus } from '../store/wake/listen-notify.ts'
 import { natsBus } from '../store/wake/nats.ts'
 import { createWakes, type Wakes } from '../store/wake/wake.ts'
-import type { SwitchboardOptions } from './options.ts'
+import type { NodeOptions } from './options.ts'
 
 /** How wakes travel: over NATS if it is configured, else over a connection that can LISTEN. */
-const busOf = (options: SwitchboardOptions, log: Log): WakeBus => {
+const busOf = (options: NodeOptions, log: Log): WakeBus => {
   const { config, databaseUrl, directUrl = null, pooled = false, answerMs } = options
   if (config.natsUrl !== null) return natsBus(defined({ url: config.natsUrl, answerMs }))
   if (!pooled || directUrl !== null) {
@@ -24,7 +24,7 @@ const busOf = (options: SwitchboardOptions, log: Log): WakeBus => {
 
 /** Opens nothing yet: the database connects with its first query, the wakes when they are started. */
 export const createConnections = (
-  options: SwitchboardOptions,
+  options: NodeOptions,
   { log, metrics }: { log: Log; metrics: Metrics },
 ): { database: Database; wakes: Wakes } => {
   const { databaseUrl: connectionString, poolSize, acquireMs, statementMs, lockMs } = options

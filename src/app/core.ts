@@ -2,6 +2,7 @@
  * Everything below HTTP, built once: the connections, the services over them, what runs in the
  * background, and the order in which all of it starts and stops.
  */
+
 import type { Stop } from '../background/drain.ts'
 import { createSupervisor } from '../background/supervisor.ts'
 import { createWorkers } from '../background/workers.ts'
@@ -31,11 +32,12 @@ import { createSendRate } from '../service/tasks/send-rate.ts'
 import { createSubmitter } from '../service/tasks/submit.ts'
 import { createHooks } from '../service/watch/hooks.ts'
 import { createWatch } from '../service/watch/watch.ts'
+import { topics } from '../store/wake/topics.ts'
 import type { Wakes } from '../store/wake/wake.ts'
 import { createGuard } from '../webhook/guard.ts'
 import { newSecret } from '../webhook/signature.ts'
 import { createConnections } from './connections.ts'
-import type { SwitchboardOptions } from './options.ts'
+import type { NodeOptions } from './options.ts'
 import { createWebhooks } from './webhooks.ts'
 
 const POLL_MS = 5000
@@ -65,7 +67,7 @@ interface BackgroundParts {
 }
 
 /** What the clock and the commits start, on every node. */
-const createBackground = (options: SwitchboardOptions, parts: BackgroundParts) => {
+const createBackground = (options: NodeOptions, parts: BackgroundParts) => {
   const { wakes, log, metrics, sweep, webhooks } = parts
   const workers = createWorkers({
     sweep,
@@ -73,17 +75,17 @@ const createBackground = (options: SwitchboardOptions, parts: BackgroundParts) =
     listen: wakes.run,
     log,
     metrics,
-    onCommitted: (listener) => wakes.on('feed', listener),
+    onCommitted: (listener) => wakes.on(topics.feed, listener),
     reapMs: options.reapMs ?? REAP_MS,
     comeDueMs: options.comeDueMs ?? COME_DUE_MS,
-    placeMs: options.placeMs ?? SEQUENCE_MS,
+    sequenceMs: options.placeMs ?? SEQUENCE_MS,
     countMs: options.countMs ?? COUNT_MS,
     tidyMs: options.tidyMs ?? TIDY_MS,
   })
   return createSupervisor(workers, { log, metrics })
 }
 
-export const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
+export const createCore = (options: NodeOptions, parts: CoreParts) => {
   const { log, metrics, listening, publicUrl } = parts
   const { adminToken, webhookAllowHttp: allowHttp, webhookAllow: allow } = options.config
   const { database, wakes } = createConnections(options, { log, metrics })

@@ -1,4 +1,5 @@
 /** How this node calls webhooks: the courier, with the outbox it reads and the poster it sends with. */
+
 import { createCourier } from '../background/courier.ts'
 import type { Log } from '../base/log.ts'
 import { PUSH_LIMITS } from '../domain/push.ts'
@@ -6,6 +7,7 @@ import { fromOwed as fromOwedV1 } from '../protocol/v1/translate.ts'
 import { fromOwed as fromOwedV03 } from '../protocol/v03/push.ts'
 import type { Parts } from '../service/parts.ts'
 import { createOutbox } from '../service/push/outbox.ts'
+import { topics } from '../store/wake/topics.ts'
 import type { Guard } from '../webhook/guard.ts'
 import { createPoster } from '../webhook/post.ts'
 import { signatureOf } from '../webhook/signature.ts'
@@ -31,7 +33,7 @@ export const createWebhooks = (options: PushOptions | undefined, parts: Webhooks
     payloads: { '1.0': fromOwedV1, '0.3': fromOwedV03 },
     post: poster.post,
     sign: signatureOf,
-    onOwed: (listener) => wakes.on('deliveries', listener),
+    onOwed: (listener) => wakes.on(topics.deliveries, listener),
     stopping,
     log,
     pollMs,

@@ -47,7 +47,7 @@ export interface PushConfig {
 export const PUSH_CONFIGS_AT_MOST = 100
 
 export const DELIVERY_STATES = ['pending', 'delivered', 'dead'] as const
-export type DeliveryState = (typeof DELIVERY_STATES)[number]
+type DeliveryState = (typeof DELIVERY_STATES)[number]
 
 /** An entry of the delivery log. */
 export interface Delivery {

@@ -80,7 +80,10 @@ export interface Todo {
   createdAt: Date
   updatedAt: Date
   finishedAt: Date | null
-  limits: Limits
+  /** Limits on the time it may take; null is none (docs/lifecycle.md, "Clocks of a todo"). */
+  scheduleToStartSeconds: number | null
+  startToCloseSeconds: number | null
+  heartbeatSeconds: number | null
   /** Schedule-to-close: the moment past which there is no retry. */
   closeAt: Date | null
   /** Since when the attempt runs, not counting the time spent in interrupts. */
@@ -113,13 +116,6 @@ export interface Child {
   /** Set while a failure has a retry scheduled, so that it has not ended. */
   retrying: boolean
   result: JsonObject | null
-}
-
-/** Limits on the time that a todo may take; null is no limit (docs/lifecycle.md, "Clocks of a todo"). */
-interface Limits {
-  scheduleToStartSeconds: number | null
-  startToCloseSeconds: number | null
-  heartbeatSeconds: number | null
 }
 
 /** A message as stored, with its position in the todo's order. */

@@ -131,7 +131,7 @@ const waiting = (facts: WhyFacts): Why => {
     return { why, since, until: todo.closeAt }
   }
   const due = dueAt
-  const start = after(due, todo.limits.scheduleToStartSeconds)
+  const start = after(due, todo.scheduleToStartSeconds)
   const limits =
     limited('not started', start, 'it fails (schedule_to_start_timeout)') +
     limited('not ended', todo.closeAt, 'it fails (schedule_to_close_timeout)')
@@ -149,9 +149,9 @@ const waiting = (facts: WhyFacts): Why => {
 }
 
 const held = ({ todo, holder }: WhyFacts): Why => {
-  const { leaseExpiresAt, limits, progressAt, startedAt, closeAt } = todo
-  const silence = after(progressAt, limits.heartbeatSeconds)
-  const attempt = after(startedAt, limits.startToCloseSeconds)
+  const { leaseExpiresAt, progressAt, startedAt, closeAt } = todo
+  const silence = after(progressAt, todo.heartbeatSeconds)
+  const attempt = after(startedAt, todo.startToCloseSeconds)
   const why =
     `${holder ?? 'its holder'} works on it since ${at(todo.statusAt)}, ${tries(todo)}` +
     limited('without a heartbeat', leaseExpiresAt, afterwards(todo)) +

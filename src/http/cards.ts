@@ -3,6 +3,7 @@
  * that their signatures are checked with. Readable from any origin and cacheable; nothing else
  * here is.
  */
+import { createHash } from 'node:crypto'
 import express, { type Request, type RequestHandler, type Response, type Router } from 'express'
 import type { Queue } from '../domain/queue.ts'
 import { agentCard } from '../protocol/a2a/card.ts'
@@ -10,7 +11,6 @@ import { type CardForm, FORMS } from '../protocol/a2a/card-forms.ts'
 import { type CardSigner, JWKS_PATH } from '../protocol/a2a/card-signature.ts'
 import { askedVersion } from '../protocol/versions.ts'
 import type { ReadQueue } from '../service/registry.ts'
-import { etagOf, isKnown } from './etag.ts'
 
 export interface CardParts {
   readQueue: ReadQueue
@@ -27,6 +27,16 @@ const PUBLIC_HEADERS = {
   'Access-Control-Allow-Origin': '*',
   'Access-Control-Expose-Headers': 'ETag, Last-Modified',
   'Cross-Origin-Resource-Policy': 'cross-origin',
+}
+
+/** A strong entity tag of these bytes (RFC 9110 8.8.3). */
+export const etagOf = (body: string): string =>
+  `"${createHash('sha256').update(body).digest('base64url').slice(0, 27)}"`
+
+/** Whether `If-None-Match` (its raw value) names this tag, by weak comparison (RFC 9110 13.1.2). */
+export const isKnown = (ifNoneMatch: string | undefined, etag: string): boolean => {
+  const tags = (ifNoneMatch ?? '').split(',').map((tag) => tag.trim().replace(/^W\//, ''))
+  return tags.includes('*') || tags.includes(etag.replace(/^W\//, ''))
 }
 
 interface Document {

@@ -4,7 +4,7 @@
  * the same routes; so what is decided here is only how a request gets there.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
-import type { Route } from './rpc-route.ts'
+import type { Route } from './bindings/rpc-route.ts'
 
 export interface FastPathParts {
   a2a: Route

@@ -1,6 +1,6 @@
 /** What is asked without speaking a protocol: alive, ready, metrics. */
 import express, { type RequestHandler, type Router } from 'express'
-import { bearerToken, challengeFor, isSameToken } from './auth.ts'
+import { bearerToken, challengeFor, isSameToken } from './request/auth.ts'
 
 interface Readiness {
   ok: boolean

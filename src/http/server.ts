@@ -9,24 +9,36 @@ import helmet from 'helmet'
 import type { Log } from '../base/log.ts'
 import type { CardForm } from '../protocol/a2a/card-forms.ts'
 import { type CardSigner, createCardSigner } from '../protocol/a2a/card-signature.ts'
+import { extensionHeader, negotiate } from '../protocol/a2a/extensions.ts'
 import { turnOf } from '../protocol/agent/methods.ts'
-import { checkVersion, createVersions, type Version, versionFor } from '../protocol/versions.ts'
+import {
+  askedVersion,
+  checkVersion,
+  createVersions,
+  type Version,
+  versionFor,
+} from '../protocol/versions.ts'
 import { a2aError, apiError, type ErrorWriter } from '../protocol/wire/errors.ts'
 import type { Call, MethodTable, QueueCall, Services } from '../protocol/wire/method.ts'
 import type { Answered } from '../rpc/answer.ts'
 import { createRest } from '../rpc/rest.ts'
 import { createRpc } from '../rpc/server.ts'
 import type { Authenticate, ReadQueue } from '../service/registry.ts'
-import { createAuth } from './auth.ts'
+import type { CallFacts, ExchangeParts } from './bindings/exchange.ts'
+import { restRoute } from './bindings/rest-route.ts'
+import { type Route, rpcRoute } from './bindings/rpc-route.ts'
 import { cardRouter } from './cards.ts'
-import type { CallFacts, ExchangeParts } from './exchange.ts'
-import { negotiated } from './extensions.ts'
 import { fastPath } from './fast-path.ts'
 import { type OpsParts, opsRouter } from './ops.ts'
-import { requestedQueue, requestedVersion } from './request.ts'
-import { nameRequest, requestId, requestIdOf } from './request-id.ts'
-import { restRoute } from './rest-route.ts'
-import { type Route, rpcRoute } from './rpc-route.ts'
+import { createAuth } from './request/auth.ts'
+import {
+  nameRequest,
+  requestedExtensions,
+  requestedQueue,
+  requestedVersion,
+  requestId,
+  requestIdOf,
+} from './request/request.ts'
 import type { StreamOptions, StreamOutcome } from './stream/sse.ts'
 
 type Surface = 'a2a' | 'agent' | 'operator'
@@ -168,7 +180,12 @@ const enterA2a =
     const access = await services.client.enter(facts.caller, name)
     const { queue } = access
     const setHeader = (header: string, value: string) => res.setHeader(header, value)
-    const extensions = negotiated(req, res, queue)
+    const extensions = negotiate(queue.card, requestedExtensions(req))
+    if (extensions.size > 0) {
+      // The answer names them as the version that was asked for spells the header.
+      const version = askedVersion(...requestedVersion(req)) ?? ''
+      setHeader(extensionHeader(version), [...extensions].join(', '))
+    }
     return { ...facts, services, access, queue, dialect, extensions, setHeader }
   }
 

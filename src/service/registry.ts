@@ -4,11 +4,13 @@
  * node; should it be lost, a copy is at most TTL_MS old. What must be exact (a claim by an endpoint
  * that was revoked this instant) is checked again in its statement.
  */
+
 import type { Caller, Endpoint } from '../domain/endpoint.ts'
 import type { Queue } from '../domain/queue.ts'
 import { readEndpointByToken } from '../store/admin/endpoints.ts'
 import { readQueues } from '../store/admin/queues.ts'
 import { readSettings } from '../store/admin/settings.ts'
+import { topics } from '../store/wake/topics.ts'
 import type { Parts } from './parts.ts'
 
 /** Who a bearer token belongs to; null if it belongs to nobody, is revoked or has expired. */
@@ -61,9 +63,9 @@ export const createRegistry = ({
   const settings = remembered(() => readSettings(database))
   const endpoints = new Map<string, { reading: Promise<Endpoint | null>; readAt: number }>()
 
-  wakes.on('queues', queues.forget)
-  wakes.on('settings', settings.forget)
-  wakes.on('endpoints', () => endpoints.clear())
+  wakes.on(topics.queues, queues.forget)
+  wakes.on(topics.settings, settings.forget)
+  wakes.on(topics.endpoints, () => endpoints.clear())
   const endpoint = (token: string): Promise<Endpoint | null> => {
     const known = endpoints.get(token)
     if (known && performance.now() - known.readAt < TTL_MS) return known.reading

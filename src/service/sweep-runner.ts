@@ -6,14 +6,8 @@
  */
 import { isRefusal } from '../domain/errors.ts'
 import type { Change } from '../store/move/change.ts'
-import {
-  type Due,
-  type Moved,
-  readDue,
-  type SweepVerb,
-  transitionDue,
-  tryTransition,
-} from '../store/move/move.ts'
+import { type Due, type Moved, readDue, transitionDue, tryTransition } from '../store/move/move.ts'
+import type { SweepVerb } from '../store/move/verbs.ts'
 import type { Parts } from './parts.ts'
 
 const BATCH = 200

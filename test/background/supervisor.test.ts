@@ -1,11 +1,12 @@
 import { expect, test } from 'vitest'
 import { createSupervisor, type Worker } from '../../src/background/supervisor.ts'
-import type { Regime } from '../../src/background/worker-failures.ts'
+import type { FailurePolicy } from '../../src/background/worker-failures.ts'
 import { createLog } from '../../src/base/log.ts'
 import { createMetrics } from '../../src/base/metrics.ts'
+import { scaled } from '../support/timeouts.ts'
 import { until } from '../support/until.ts'
 
-const REGIME: Regime = { required: true, failures: 3, windowMs: 60_000, maxBackoffMs: 1 }
+const POLICY: FailurePolicy = { required: true, failures: 3, windowMs: 60_000, maxBackoffMs: 1 }
 
 const aborted = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
@@ -13,9 +14,9 @@ const aborted = (signal: AbortSignal): Promise<void> =>
     signal.addEventListener('abort', () => resolve(), { once: true })
   })
 
-const worker = (name: string, run: Worker['run'], regime: Partial<Regime> = {}): Worker => ({
+const worker = (name: string, run: Worker['run'], policy: Partial<FailurePolicy> = {}): Worker => ({
   name,
-  regime: { ...REGIME, ...regime },
+  policy: { ...POLICY, ...policy },
   run,
 })
 
@@ -155,7 +156,7 @@ test('workers end in reverse order; one that hangs costs its share of the time, 
   await until(() => said.length === 2)
   const started = performance.now()
   await it.stop(200)
-  expect(performance.now() - started).toBeLessThan(2000)
+  expect(performance.now() - started).toBeLessThan(scaled(2000))
   expect(said).toEqual(['first starts', 'last starts', 'last ends', 'first ends'])
   expect(it.logged).toMatchObject([
     { workers: ['hanging'], deadlineMs: 200, msg: 'workers did not end in time' },

@@ -1,6 +1,6 @@
 /** The board's own reader of its feed, as the browser runs it, against a real server. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { createAuth } from '../../src/http/auth.ts'
+import { createAuth } from '../../src/http/request/auth.ts'
 import { createFeeds } from '../../src/http/stream/feeds.ts'
 import { anEndpoint, anEvent, createLiveFeed, createTokens, serve, silent } from './live-feed.ts'
 
@@ -18,7 +18,7 @@ Object.assign(globalThis, {
   addEventListener: window.addEventListener.bind(window),
   removeEventListener: window.removeEventListener.bind(window),
 })
-const path = new URL('../../src/http/board/assets/scripts/stream.js', import.meta.url).href
+const path = new URL('../../src/http/board/assets/scripts/api.js', import.meta.url).href
 const { createParser, follow } = (await import(path)) as Reader
 
 const start = async () => {

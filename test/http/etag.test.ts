@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { etagOf, isKnown } from '../../src/http/etag.ts'
+import { etagOf, isKnown } from '../../src/http/cards.ts'
 
 test('a tag follows the content', () => {
   expect(etagOf('a')).toBe(etagOf('a'))

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { createAuth } from '../../src/http/auth.ts'
+import { createAuth } from '../../src/http/request/auth.ts'
 import { createFeeds } from '../../src/http/stream/feeds.ts'
 import {
   anEndpoint,

@@ -9,7 +9,7 @@ import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import express, { type Router } from 'express'
 import type { Caller, Endpoint } from '../../src/domain/endpoint.ts'
 import type { FeedEvent } from '../../src/domain/todo.ts'
-import { requestId } from '../../src/http/request-id.ts'
+import { requestId } from '../../src/http/request/request.ts'
 import type { Gap } from '../../src/service/watch/subscription.ts'
 import type { Watch } from '../../src/service/watch/watch.ts'
 

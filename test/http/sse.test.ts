@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { connect } from 'node:net'
 import { describe, expect, test, vi } from 'vitest'
 import { TooSlow } from '../../src/domain/errors.ts'
-import { callSignalOf } from '../../src/http/call-signal.ts'
+import { callSignalOf } from '../../src/http/request/call-signal.ts'
 import {
   encodeFrame,
   type Frame,

@@ -154,7 +154,7 @@ test('however fast the nudges come, whoever follows is told after each read', as
     nudges += 1
     log.entries.push(nudges)
     tail.nudge()
-  }, 2)
+  })
   await until(() => seen.length >= 20, { what: 'entries, while the nudges go on' })
   clearInterval(nudging)
   await until(() => seen.length === nudges, { what: 'the rest' })

@@ -9,10 +9,39 @@ import type { Message, Part } from '../../domain/todo.ts'
 import { type Field, formOf, NotOfKind, readForm } from '../../protocol/json/answer-form.ts'
 import { unkeepable } from '../../protocol/wire/params.ts'
 import type { AnswerLinks, LinkedQuestion } from '../../service/board/answer-links.ts'
-import { readText } from '../body.ts'
-import { answerRefusal } from '../refusal.ts'
-import { type Html, html } from './html.ts'
+import { readText } from '../request/body.ts'
+import { answerRefusal } from '../request/refusal.ts'
 import { boardHeaders } from './page.ts'
+
+/** What is put into a page is text, unless the `html` tag below made it. */
+class Html {
+  readonly text: string
+  constructor(text: string) {
+    this.text = text
+  }
+}
+
+const ENTITIES: Record<string, string> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+}
+
+const escaped = (text: string): string => text.replace(/[&<>"']/g, (found) => ENTITIES[found]!)
+
+type Value = Html | string | number | null | false | readonly Value[]
+
+const render = (value: Value): string => {
+  if (value instanceof Html) return value.text
+  if (value === null || value === false) return ''
+  if (typeof value === 'string' || typeof value === 'number') return escaped(String(value))
+  return value.map(render).join('')
+}
+
+const html = (strings: TemplateStringsArray, ...values: Value[]): Html =>
+  new Html(strings.reduce((text, string, i) => text + render(values[i - 1] ?? null) + string))
 
 const BODY = { mediaTypes: ['application/x-www-form-urlencoded'], limitBytes: 256 * 1024 }
 const NAME_LENGTH = 100

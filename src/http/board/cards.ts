@@ -17,6 +17,7 @@ import type {
   BoardPage,
   BoardService,
 } from '../../service/board/lanes.ts'
+import type { ReadSnapshot } from '../stream/feeds.ts'
 import type { Frame } from '../stream/sse.ts'
 
 /** How many cards of a lane come with a snapshot; more are asked for as one scrolls. */
@@ -126,8 +127,6 @@ export const readSnapshot = async (board: Board, filter: BoardFilter, caller: Ca
     countedTo: board.countedTo,
   }
 }
-
-export type ReadSnapshot = (of: BoardFilter, caller: Caller) => Promise<readonly Frame[]>
 
 /**
  * Reads the frame of a snapshot; its id is a cursor that was read before it, so that it holds

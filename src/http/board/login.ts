@@ -9,7 +9,7 @@ import { invalid, Refusal } from '../../domain/errors.ts'
 import { WireRefusal } from '../../protocol/wire/errors.ts'
 import { parseJson } from '../../rpc/envelope.ts'
 import type { BoardSessions } from '../../service/board/sessions.ts'
-import { readText } from '../body.ts'
+import { readText } from '../request/body.ts'
 import { createSameOrigin } from './same-origin.ts'
 
 const COOKIE = 'switchboard_board'

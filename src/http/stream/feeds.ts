@@ -7,17 +7,26 @@ import { type Request, type Response, Router } from 'express'
 import type { Log } from '../../base/log.ts'
 import { type Caller, endpointWith } from '../../domain/endpoint.ts'
 import { invalid, Refusal } from '../../domain/errors.ts'
+import type { BoardFilter } from '../../service/board/lanes.ts'
 import type { OpenFeed } from '../../service/watch/subscription.ts'
 import type { Watch } from '../../service/watch/watch.ts'
-import type { Auth } from '../auth.ts'
-import type { ReadSnapshot } from '../board/cards.ts'
-import { callSignalOf } from '../call-signal.ts'
-import type { StreamObserver } from '../exchange.ts'
-import { answerRefusal } from '../refusal.ts'
+import type { Auth } from '../request/auth.ts'
+import { callSignalOf } from '../request/call-signal.ts'
+import { answerRefusal } from '../request/refusal.ts'
 import { narrow, readFilter, readNames } from './feed-filter.ts'
 import { type After, agentFrames, boardFrames } from './feed-frames.ts'
 import { reauthorize } from './reauthorize.ts'
-import { type Source, type StreamOptions, type StreamOutcome, writeStream } from './sse.ts'
+import {
+  type Frame,
+  type Source,
+  type StreamObserver,
+  type StreamOptions,
+  type StreamOutcome,
+  writeStream,
+} from './sse.ts'
+
+/** Reads the frame that a board which names no cursor is given first. */
+export type ReadSnapshot = (of: BoardFilter, caller: Caller) => Promise<readonly Frame[]>
 
 export interface FeedParts {
   watch: Pick<Watch, 'feed'>

@@ -8,7 +8,7 @@
  */
 import type { ServerResponse } from 'node:http'
 import { TooSlow } from '../../domain/errors.ts'
-import { isStopping } from '../call-signal.ts'
+import { isStopping } from '../request/call-signal.ts'
 
 /** One event. `data` is written as JSON on one line; a frame without it carries only its id. */
 export interface Frame {
@@ -34,6 +34,12 @@ export interface Source extends AsyncIterable<Frame | readonly Frame[]> {
  * longer. `failed`: the source threw.
  */
 export type StreamOutcome = 'ended' | 'hung_up' | 'stalled' | 'too_slow' | 'failed'
+
+/** Counts streams: `opened` once, then `closed` once with how it ended. */
+export interface StreamObserver {
+  opened(): void
+  closed(outcome: StreamOutcome): void
+}
 
 export interface StreamOptions {
   /** The call's signal: what the frames throw after it fired is the end, not a failure. */

@@ -5,7 +5,7 @@
  */
 import type { z } from 'zod'
 import { defined } from '../../base/defined.ts'
-import { withDeadline } from '../../base/with-deadline.ts'
+import { withDeadline } from '../../base/time.ts'
 import type { Scope } from '../../domain/endpoint.ts'
 import { invalid, Refusal } from '../../domain/errors.ts'
 import type { TodoView } from '../../domain/todo.ts'

@@ -66,11 +66,11 @@ const PREFIX = 'answer-link-'
 const messageIdOf = ({ id }: AnswerLinkRow): string => `${PREFIX}${id}`
 
 const answeredOf = (link: AnswerLinkRow, answer: AnswerRow): LinkedQuestion['answered'] => {
-  const here = answer.message_id === messageIdOf(link)
+  const here = answer.messageId === messageIdOf(link)
   // Only an answer by a link, this one or another, may say who gave it.
-  const linked = answer.sender === null && answer.message_id.startsWith(PREFIX)
+  const linked = answer.sender === null && answer.messageId.startsWith(PREFIX)
   const by = linked ? answer.metadata?.[BY] : answer.sender
-  return { by: typeof by === 'string' ? by : null, at: answer.received_at, here }
+  return { by: typeof by === 'string' ? by : null, at: answer.receivedAt, here }
 }
 
 const statusOf = (
@@ -90,7 +90,7 @@ export const createAnswerLinks = (parts: AnswerLinksParts): AnswerLinks => {
     isSecret(secret) ? readAnswerLink(database, hashOf(secret)) : null
 
   const read = async (link: AnswerLinkRow): Promise<LinkedQuestion | null> => {
-    const { todo_id: id, question } = link
+    const { todoId: id, question } = link
     const view = await readView(database, id, EVERYTHING, false)
     const asked = view?.messages.find(({ seq }) => seq === question)
     if (!view || !asked) return null
@@ -106,7 +106,7 @@ export const createAnswerLinks = (parts: AnswerLinksParts): AnswerLinks => {
       asked: asked.message,
       state: view.todo.state,
       schema,
-      until: link.expires_at,
+      until: link.expiresAt,
       answered: answer && answeredOf(link, answer),
     }
   }
@@ -124,7 +124,7 @@ export const createAnswerLinks = (parts: AnswerLinksParts): AnswerLinks => {
         seconds,
       })
       const url = `${publicUrl().replace(/\/+$/, '')}/answer/${secret}`
-      return { url, question: todo.statusSeq, expiresAt: link.expires_at }
+      return { url, question: todo.statusSeq, expiresAt: link.expiresAt }
     },
 
     open: async (secret) => {
@@ -146,7 +146,7 @@ export const createAnswerLinks = (parts: AnswerLinksParts): AnswerLinks => {
       let taken = false
       try {
         const { receipt } = await reply({
-          id: link.todo_id,
+          id: link.todoId,
           message,
           scope: EVERYTHING,
           senderId: null,

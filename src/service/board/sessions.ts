@@ -80,7 +80,7 @@ export const createBoardSessions = (parts: BoardSessionsParts): BoardSessions =>
   }
 
   /** Whoever the session's token belongs to now. */
-  const ownerOf = async ({ token_sha256: token }: BoardSessionRow): Promise<Caller | null> => {
+  const ownerOf = async ({ tokenHash: token }: BoardSessionRow): Promise<Caller | null> => {
     if (isAdmin(token)) return { kind: 'operator' }
     const endpoint = token && (await readEndpointByHash(database, token))
     return endpoint && { kind: 'endpoint', endpoint }
@@ -126,8 +126,8 @@ export const createBoardSessions = (parts: BoardSessionsParts): BoardSessions =>
             id: row.id,
             endpoint: caller?.kind === 'endpoint' ? caller.endpoint : null,
             live: caller !== null,
-            createdAt: row.created_at,
-            expiresAt: row.expires_at,
+            createdAt: row.createdAt,
+            expiresAt: row.expiresAt,
           }
         }),
       )

@@ -3,6 +3,7 @@
  * kind would find nothing again, so it waits before it looks. What comes free without a wake, such as
  * a lapsed lease, is found this much later.
  */
+import { topics } from '../../store/wake/topics.ts'
 import type { Parts } from '../parts.ts'
 
 const COOLDOWN_MS = 250
@@ -38,7 +39,10 @@ export const createClaimCooldown = ({ wakes }: Pick<Parts, 'wakes'>): ClaimCoold
     },
     start: () => {
       offs.push(
-        wakes.onPrefix('queue:', (queue) => void lastWoken.set(queue, performance.now())),
+        wakes.onPrefix(
+          topics.queue.prefix,
+          (queue) => void lastWoken.set(queue, performance.now()),
+        ),
         wakes.onLost(() => since.clear()),
       )
     },

@@ -5,16 +5,9 @@
 import { type Caller, type Endpoint, endpointWith, type Scope } from '../../domain/endpoint.ts'
 import type { Verb } from '../../domain/lifecycle.ts'
 import type { Todo } from '../../domain/todo.ts'
-import type { BatchItem } from '../../store/move/batch.ts'
-import type { Change } from '../../store/move/change.ts'
-import {
-  BATCHED,
-  type BatchedVerb,
-  isBatched,
-  type Moved,
-  transitionMany,
-  transitionOne,
-} from '../../store/move/move.ts'
+import type { BatchItem, Change } from '../../store/move/change.ts'
+import { type Moved, transitionMany, transitionOne } from '../../store/move/move.ts'
+import { BATCHED, type BatchedVerb, isBatched } from '../../store/move/verbs.ts'
 import type { Session } from '../../store/postgres/database.ts'
 import { createBatcher } from '../batcher.ts'
 import { countEnded } from '../count-ended.ts'

@@ -1,9 +1,11 @@
 /** What a holder reads of its own todo: whether it still holds it, and the messages it is owed. */
+
 import { type Caller, type Endpoint, EVERYTHING, endpointWith } from '../../domain/endpoint.ts'
 import { isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { State } from '../../domain/lifecycle.ts'
 import type { StoredMessage } from '../../domain/todo.ts'
 import { readHeld } from '../../store/todos/view.ts'
+import { topics } from '../../store/wake/topics.ts'
 import type { Parts } from '../parts.ts'
 import { type Held, scopeOf } from './holder.ts'
 
@@ -28,7 +30,7 @@ export const createInbox = ({
         signal.removeEventListener('abort', done)
         resolve()
       }
-      const off = wakes.on(`todo:${id}`, done)
+      const off = wakes.on(topics.todo(id), done)
       const timer = setTimeout(done, Math.max(0, Math.min(pollMs, ms)))
       signal.addEventListener('abort', done, { once: true })
     })

@@ -3,8 +3,10 @@
  * of them as todos became ready, or slots within a limit came free, so that one todo does not rouse
  * a hundred agents. A poll for the whole process backs the wakes up: one query, however many wait.
  */
-import { CLAIMABLE_COUNTS } from '../../store/move/conditions.ts'
+
+import { CLAIMABLE_COUNTS } from '../../store/move/pick.ts'
 import { statement } from '../../store/postgres/database.ts'
+import { topics } from '../../store/wake/topics.ts'
 import type { Parts } from '../parts.ts'
 
 /** A waiting claim. It is added before the claim is tried, so that no wake falls in between. */
@@ -47,9 +49,9 @@ interface Entry {
 const entryOf = ({ queues, limited, endpoint }: Wanted): Entry => ({
   queues,
   topics: new Set([
-    ...queues.map((name) => `queue:${name}`),
-    ...limited.map((name) => `room:${name}`),
-    ...(endpoint === null ? [] : [`room:${endpoint}`]),
+    ...queues.map(topics.queue),
+    ...limited.map(topics.slots),
+    ...(endpoint === null ? [] : [topics.slots(endpoint)]),
   ]),
   endpoint,
   wake: null,
@@ -140,8 +142,8 @@ export const createWaiters = ({
       const timer = setInterval(poll, pollMs)
       timer.unref()
       offs.push(() => clearInterval(timer), wakes.onLost(poll))
-      for (const kind of ['queue:', 'room:']) {
-        offs.push(wakes.onPrefix(kind, (name, count) => wakeUp(`${kind}${name}`, count)))
+      for (const topic of [topics.queue, topics.slots]) {
+        offs.push(wakes.onPrefix(topic.prefix, (name, count) => wakeUp(topic(name), count)))
       }
     },
     stop: () => {

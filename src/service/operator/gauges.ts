@@ -31,7 +31,7 @@ export const createGauges = ({ database, waiters, metrics, workers }: GaugesPart
     ])
     metrics.pushDeliveries.set({ state: 'pending' }, deliveries?.pending ?? 0)
     metrics.pushDeliveries.set({ state: 'dead' }, deliveries?.dead ?? 0)
-    metrics.pushOldestPendingSeconds.set(Math.max(0, deliveries?.oldest_seconds ?? 0))
+    metrics.pushOldestPendingSeconds.set(Math.max(0, deliveries?.oldestSeconds ?? 0))
     const { queueTodos, interruptOldestSeconds } = metrics
     const { queueOldestPendingSeconds: oldestPending, queueOldestIdleSeconds: oldestIdle } = metrics
     const ages = [oldestPending, oldestIdle, interruptOldestSeconds]
@@ -43,10 +43,10 @@ export const createGauges = ({ database, waiters, metrics, workers }: GaugesPart
       for (const age of ages) age.set({ queue }, 0)
     }
     const oldestInterrupt = new Map<string, number>()
-    for (const { queue, state, count, oldest_seconds, idle_seconds } of counts) {
+    for (const { queue, state, count, oldestSeconds, idleSeconds } of counts) {
       queueTodos.set({ queue, state }, count)
-      const oldest = Math.max(0, oldest_seconds ?? 0)
-      if (idle_seconds !== null) oldestIdle.set({ queue }, Math.max(0, idle_seconds))
+      const oldest = Math.max(0, oldestSeconds ?? 0)
+      if (idleSeconds !== null) oldestIdle.set({ queue }, Math.max(0, idleSeconds))
       if (state === 'pending') oldestPending.set({ queue }, oldest)
       if (isInterrupt(state)) {
         oldestInterrupt.set(queue, Math.max(oldest, oldestInterrupt.get(queue) ?? 0))

@@ -5,7 +5,12 @@
  * are not read again and again.
  */
 import { sleep } from '../../base/time.ts'
-import { clearRemains, forgetTodos, hasRemains, type Position } from '../../store/move/retention.ts'
+import {
+  clearRemains,
+  forgetTodos,
+  hasRemains,
+  type Position,
+} from '../../store/admin/retention.ts'
 import type { Parts } from '../parts.ts'
 
 export interface Retention {

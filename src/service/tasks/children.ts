@@ -6,6 +6,7 @@
  * Budgets only shrink (docs/design/lifecycle-layer.md, section 8): a child may do what is among its
  * parent's effects, and no fixed catalog says otherwise. Depth and number are bounded.
  */
+
 import { defined } from '../../base/defined.ts'
 import { newId } from '../../base/uuid.ts'
 import { invalid, isRefusal, Refusal } from '../../domain/errors.ts'
@@ -19,6 +20,7 @@ import {
 } from '../../store/move/children.ts'
 import { type Moved, tryTransition } from '../../store/move/move.ts'
 import type { Session } from '../../store/postgres/database.ts'
+import { topics } from '../../store/wake/topics.ts'
 import { countEnded } from '../count-ended.ts'
 import type { Parts } from '../parts.ts'
 import { sweepEach } from '../sweep-runner.ts'
@@ -180,7 +182,7 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
       return orphans + (await sweepEach((due) => readStalledJoins(database, due), wake, notMoved))
     },
     start: () => {
-      off = wakes.onPrefix('parent:', (parentId) => {
+      off = wakes.onPrefix(topics.parent.prefix, (parentId) => {
         look(parentId).catch((error: unknown) => {
           if (!isRefusal(error)) log.warn({ todo: parentId, err: error }, 'a join was not told')
         })

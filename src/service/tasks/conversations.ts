@@ -4,11 +4,13 @@
  * answer that waits, and it rechecks for a newcomer that came while the front was being left, since
  * neither of the two could see the other. What is missed even so, the sweep finds.
  */
+
 import { createHash } from 'node:crypto'
 import { isRefusal } from '../../domain/errors.ts'
 import { INTERRUPT_STATES } from '../../domain/lifecycle.ts'
 import type { Queue } from '../../domain/queue.ts'
 import { type Moved, overtake, readStalledLines, transitionLine } from '../../store/move/move.ts'
+import { topics } from '../../store/wake/topics.ts'
 import { countEnded } from '../count-ended.ts'
 import type { Parts } from '../parts.ts'
 import { sweepEach } from '../sweep-runner.ts'
@@ -86,7 +88,7 @@ export const createConversations = ({
     sweep: () =>
       sweepEach((due) => readStalledLines(database, due), handOverOrOvertake, couldNotGoOn),
     start: () => {
-      off = wakes.onPrefix('line:', (line) => void check(line))
+      off = wakes.onPrefix(topics.line.prefix, (line) => void check(line))
     },
     stop: () => {
       off()

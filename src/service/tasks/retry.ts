@@ -59,7 +59,7 @@ export const createRetry = ({ database, submitter, childTasks }: RetryParts): Re
 }
 
 /** The timeouts of the dead one, counted anew. */
-const timeoutsOf = ({ limits, closeAt, createdAt }: Todo): Timeouts =>
+const timeoutsOf = ({ closeAt, createdAt, ...limits }: Todo): Timeouts =>
   defined({
     scheduleToStart: limits.scheduleToStartSeconds ?? undefined,
     startToClose: limits.startToCloseSeconds ?? undefined,

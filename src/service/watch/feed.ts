@@ -1,7 +1,9 @@
 /** The feed of all events in order. A process keeps one tail of it for all its readers. */
+
 import type { FeedEvent } from '../../domain/todo.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { type FeedBounds, readFeed, readFeedBounds, STEP } from '../../store/todos/events.ts'
+import { topics } from '../../store/wake/topics.ts'
 import type { Wakes } from '../../store/wake/wake.ts'
 import { createBatcher } from '../batcher.ts'
 import { type OpenFeed, subscribe } from './subscription.ts'
@@ -76,6 +78,6 @@ export const createFeed = (database: Database) => {
       if (first) tail?.append(first.position - STEP, events)
     },
     poll: nudge,
-    start: (wakes: Wakes): (() => void)[] => [wakes.on('placed', nudge)],
+    start: (wakes: Wakes): (() => void)[] => [wakes.on(topics.sequenced, nudge)],
   }
 }

@@ -1,10 +1,12 @@
 /** Following a todo's events. A process keeps one tail for each todo that somebody follows. */
+
 import { Refusal } from '../../domain/errors.ts'
 import { phaseOf } from '../../domain/lifecycle.ts'
 import type { Event } from '../../domain/todo.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { readEvents } from '../../store/todos/events.ts'
 import { readMissing } from '../../store/todos/view.ts'
+import { topics } from '../../store/wake/topics.ts'
 import type { Wakes } from '../../store/wake/wake.ts'
 import { createBatcher } from '../batcher.ts'
 import { createTail, type Tail } from './tail.ts'
@@ -96,7 +98,7 @@ export const createFollow = (database: Database, isUnchanged: (id: string) => bo
       void endDeleted()
     },
     start: (wakes: Wakes): (() => void)[] => [
-      wakes.onPrefix('todo:', (id) => tails.get(id)?.nudge()),
+      wakes.onPrefix(topics.todo.prefix, (id) => tails.get(id)?.nudge()),
     ],
   }
 }

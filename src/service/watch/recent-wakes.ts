@@ -2,6 +2,7 @@
  * Which todos were woken recently. A caller that has just read or made a todo need not read it
  * again unless a wake has come for it since.
  */
+import { topics } from '../../store/wake/topics.ts'
 import type { Wakes } from '../../store/wake/wake.ts'
 
 /** How long a wake is remembered, at least, and how many are. */
@@ -29,7 +30,7 @@ export const createRecentWakes = () => {
       timer.unref()
       return [
         () => clearInterval(timer),
-        wakes.onPrefix('todo:', (id) => {
+        wakes.onPrefix(topics.todo.prefix, (id) => {
           if (newer.size >= MAX_REMEMBERED) turn()
           newer.add(id)
         }),

@@ -2,12 +2,14 @@
  * Waiting until a todo settles. A process has one reader for all of them: however many wait, the
  * todos woken at one moment are read in one statement.
  */
+
 import { EVERYTHING } from '../../domain/endpoint.ts'
 import { orNotFound } from '../../domain/errors.ts'
 import { settled } from '../../domain/lifecycle.ts'
 import type { TodoView } from '../../domain/todo.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { readSettled, readView } from '../../store/todos/view.ts'
+import { topics } from '../../store/wake/topics.ts'
 import type { Wakes } from '../../store/wake/wake.ts'
 
 interface Waiter {
@@ -87,7 +89,7 @@ export const createSettle = (database: Database, isUnchanged: (id: string) => bo
       if (woken.size > 0) void readAllWoken()
     },
     start: (wakes: Wakes): (() => void)[] => [
-      wakes.onPrefix('settled:', (id) => {
+      wakes.onPrefix(topics.settled.prefix, (id) => {
         if (!waiting.has(id)) return
         woken.add(id)
         // Wakes of one moment share a read.

@@ -1,16 +1,20 @@
-/** Settings rows: what an operator may change while everything runs. Values are text as typed. */
+/** Settings: what an operator may change while everything runs. Values are kept as the text that was typed. */
+
 import { type Session, statement } from '../postgres/database.ts'
+import { $, sql } from '../postgres/sql.ts'
+import { plannedEachTime } from '../postgres/statement.ts'
+import { topics, wakeOf } from '../wake/topics.ts'
 
 const readAll = statement<{ key: string; value: string }>(
   'settings_read',
   'select key, value from settings',
 )
-const put = statement<never>(
+const put = plannedEachTime<never>(
   'setting_put',
-  `insert into settings (key, value) values (:key, :value)
+  sql`insert into settings (key, value) values (${$.key}, ${$.value})
   on conflict (key) do update set value = excluded.value, updated_at = now()`,
 )
-const drop = statement<never>('setting_drop', 'delete from settings where key = :key')
+const drop = plannedEachTime<never>('setting_drop', sql`delete from settings where key = ${$.key}`)
 
 export const readSettings = async (session: Session): Promise<ReadonlyMap<string, string>> =>
   new Map((await session.run(readAll, {})).map(({ key, value }) => [key, value]))
@@ -22,5 +26,5 @@ export const writeSetting = async (
   value: string | null,
 ): Promise<void> => {
   await (value === null ? session.run(drop, { key }) : session.run(put, { key, value }))
-  session.wake([{ topic: 'settings', count: 1 }])
+  session.wake([wakeOf(topics.settings)])
 }

@@ -4,7 +4,7 @@
  */
 import { html, svg } from 'lit/html.js'
 import { answerForm, isChoice } from './form.js'
-import { idleOf, QUIET_MS, shortSpan, span, stateWord, titleOf, wrong } from './words.js'
+import { idleOf, QUIET_MS, shortSpan, soon, span, stateWord, titleOf, wrong } from './words.js'
 
 const ROUND = 2 * Math.PI * 16
 const SOON_MS = 3600_000
@@ -45,8 +45,8 @@ const behind = (card, cards) => {
 const waits = (card, { cards, now }) => {
   const error = wrong(card.error)
   if (card.retryAt) {
-    const ms = Date.parse(card.retryAt) - now
-    return html`tries again ${ms > 0 ? `in ${span(ms)}` : 'now'}${error ? html`: <bdi>${error}</bdi>` : ''}`
+    const next = soon(Date.parse(card.retryAt) - now)
+    return html`tries again ${next}${error ? html`: <bdi>${error}</bdi>` : ''}`
   }
   if (card.waitsBehind) return behind(card, cards)
   if (card.joining) return 'waits for its children'

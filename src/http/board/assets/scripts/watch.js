@@ -3,8 +3,7 @@
  * tells only in part, and now and then the totals again. A feed that cannot say what was missed is
  * begun anew.
  */
-import { feedUrl, read, serverNow } from './api.js'
-import { follow } from './stream.js'
+import { feedUrl, follow, read, serverNow } from './api.js'
 import { idleOf } from './words.js'
 
 const CARDS_AT_ONCE = 100

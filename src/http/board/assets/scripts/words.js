@@ -10,6 +10,9 @@ export const span = (ms) => {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`
 }
 
+/** When something that lies `ms` ahead comes. */
+export const soon = (ms) => (ms > 0 ? `in ${span(ms)}` : 'now')
+
 /** In a ring there is room for little. */
 export const shortSpan = (ms) => {
   const seconds = Math.max(0, Math.ceil(ms / 1000))

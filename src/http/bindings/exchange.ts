@@ -1,0 +1,128 @@
+/**
+ * One request and its answer, whichever binding reads it: who asks, how the answer leaves as JSON
+ * or as an event stream, and that a client which hangs up ends its own waiting and nothing else.
+ * Decides nothing but HTTP.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Caller } from '../../domain/endpoint.ts'
+import { Refusal } from '../../domain/errors.ts'
+import type { Call } from '../../protocol/wire/method.ts'
+import type { Answer } from '../../rpc/answer.ts'
+import { type Auth, challengeFor } from '../request/auth.ts'
+import { type CallSignal, callSignalOf } from '../request/call-signal.ts'
+import { headerOf, requestIdOf } from '../request/request.ts'
+import { reauthorize } from '../stream/reauthorize.ts'
+import { type StreamObserver, type StreamOptions, writeStream } from '../stream/sse.ts'
+
+/** What a call is made of, once its caller is known. */
+export type CallFacts = Pick<
+  Call,
+  'caller' | 'signal' | 'lastEventId' | 'idempotencyKey' | 'requestId'
+>
+
+export interface ExchangeParts {
+  auth: Auth
+  sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
+  stopping?: AbortSignal
+  onStream?: StreamObserver
+  /** How often an open stream's right is looked at again. */
+  recheckMs?: number
+}
+
+/** A binding: what it answers, and how it words what HTTP itself refuses. */
+export interface Binding<Req extends IncomingMessage> {
+  /** May throw what reading the request refuses. */
+  answer(req: Req, facts: CallFacts, res: ServerResponse): Promise<Answer>
+  refuse(req: Req, error: unknown, requestId: string): Answer
+}
+
+const setRefusalHeaders = (req: IncomingMessage, res: ServerResponse, status: number): void => {
+  if (status === 401) res.setHeader('WWW-Authenticate', challengeFor(req))
+  // What is left of the body is not read, so the next request could not be found behind it.
+  if (status === 413 || status === 408) res.setHeader('Connection', 'close')
+}
+
+export const sendJson = (
+  req: IncomingMessage,
+  res: ServerResponse,
+  { status, body, mediaType, retryAfterSeconds, allow }: Extract<Answer, { kind: 'json' }>,
+): void => {
+  setRefusalHeaders(req, res, status)
+  if (allow !== undefined) res.setHeader('Allow', allow)
+  if (retryAfterSeconds !== undefined && (status === 429 || status === 503)) {
+    res.setHeader('Retry-After', String(retryAfterSeconds))
+  }
+  // Not res.json: express would look at the request, its own settings and the type once more.
+  const text = JSON.stringify(body)
+  res.statusCode = status
+  res.setHeader('Cache-Control', 'no-store')
+  res.setHeader('Content-Type', mediaType ?? 'application/json; charset=utf-8')
+  res.setHeader('Content-Length', Buffer.byteLength(text))
+  res.end(text)
+}
+
+/** What a caller may do: a stream ends when that is not the same any more. */
+const rightsOf = (caller: Caller): string =>
+  caller.kind === 'operator'
+    ? caller.kind
+    : JSON.stringify([caller.endpoint.id, caller.endpoint.queues, caller.endpoint.verbs])
+
+/** Answers requests of a binding. */
+export const exchange = <Req extends IncomingMessage = IncomingMessage>(
+  parts: ExchangeParts,
+  { answer, refuse }: Binding<Req>,
+) => {
+  const { auth, sse, stopping, onStream, recheckMs } = parts
+
+  /** Also who asks, where that is known. */
+  const answerTo = async (
+    req: Req,
+    res: ServerResponse,
+    signal: AbortSignal,
+  ): Promise<[Answer, Caller?]> => {
+    const requestId = requestIdOf(res)
+    try {
+      const caller: Caller = await auth(req)
+      // Another node, or this one after its restart, serves what has not begun.
+      if (stopping?.aborted) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
+      const facts = {
+        caller,
+        signal,
+        lastEventId: headerOf(req, 'last-event-id') ?? null,
+        idempotencyKey: headerOf(req, 'idempotency-key') ?? null,
+        requestId,
+      }
+      return [await answer(req, facts, res), caller]
+    } catch (error) {
+      return [refuse(req, error, requestId)]
+    }
+  }
+
+  const sendStream = async (
+    req: Req,
+    res: ServerResponse,
+    { frames, onError }: Extract<Answer, { kind: 'stream' }>,
+    { signal, revoke }: CallSignal,
+    caller: Caller,
+  ): Promise<void> => {
+    const granted = rightsOf(caller)
+    const unwatch = reauthorize({
+      stillAllowed: async () => rightsOf(await auth(req)) === granted,
+      revoke: revoke,
+      ...(recheckMs !== undefined && { everyMs: recheckMs }),
+    })
+    onStream?.opened()
+    const outcome = await writeStream(res, frames, { ...sse, signal, onError })
+    unwatch()
+    onStream?.closed(outcome)
+  }
+
+  return async (req: Req, res: ServerResponse): Promise<void> => {
+    const call = callSignalOf(res, stopping)
+    const [answered, caller] = await answerTo(req, res, call.signal)
+    if (answered.kind === 'stream') await sendStream(req, res, answered, call, caller!)
+    else if (res.closed) return
+    else if (answered.kind === 'json') sendJson(req, res, answered)
+    else res.writeHead(204).end()
+  }
+}

@@ -1,0 +1,108 @@
+/**
+ * Request bodies, bounded in size and in time. Refuses what is not JSON text in UTF-8 before it is
+ * parsed. A body over the limit is read on for a little, into nothing, so that a client that still
+ * sends gets to see the refusal; memory does not grow meanwhile.
+ */
+import type { IncomingMessage } from 'node:http'
+import { WireRefusal } from '../../protocol/wire/errors.ts'
+
+export interface BodyOptions {
+  /** Media types accepted, without parameters. */
+  mediaTypes: readonly string[]
+  /** Whether a body may come without saying what it is. */
+  untyped?: boolean
+  limitBytes?: number
+  /** Milliseconds within which the whole body must have come. */
+  timeoutMs?: number
+}
+
+const LIMIT_BYTES = 4 * 1024 * 1024
+const TIMEOUT_MS = 30_000
+/** How long, and at most how many more bytes, a body over the limit is read on. */
+const LINGER_MS = 1_000
+const LINGER_BYTES = 8 * 1024 * 1024
+
+/** Whether anything follows the headers, as far as they tell. */
+export const hasBody = ({ headers }: IncomingMessage): boolean =>
+  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+
+/** Refuses: media_type. */
+const checkHeaders = (
+  req: IncomingMessage,
+  { mediaTypes, untyped = false }: Pick<BodyOptions, 'mediaTypes' | 'untyped'>,
+): void => {
+  const [type = '', ...parameters] = (req.headers['content-type'] ?? '')
+    .split(';')
+    .map((text) => text.trim().toLowerCase())
+  if (!mediaTypes.includes(type) && !(untyped && type === '')) {
+    throw new WireRefusal('media_type', `Content-Type must be ${mediaTypes.join(' or ')}`)
+  }
+  const charset = parameters.find((parameter) => parameter.startsWith('charset='))
+  if (charset && !['utf-8', 'utf8'].includes(charset.slice(8).replaceAll('"', ''))) {
+    throw new WireRefusal('media_type', 'The charset of JSON is UTF-8')
+  }
+  const encoding = (req.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
+  if (encoding !== 'identity') {
+    throw new WireRefusal('media_type', 'Content-Encoding must be identity')
+  }
+}
+
+/** The bytes of a body. Refuses: too_large, too_late (also for one that was broken off). */
+const collect = (req: IncomingMessage, limitBytes: number, timeoutMs: number): Promise<Buffer> =>
+  new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let bytes = 0
+    let over = false
+    let linger: NodeJS.Timeout | undefined
+
+    const done = (): void => {
+      clearTimeout(timer)
+      clearTimeout(linger)
+      req.off('data', take).off('end', end).off('close', broken).off('error', broken)
+    }
+    const refuse = (kind: 'too_large' | 'too_late'): void => {
+      done()
+      reject(new WireRefusal(kind))
+    }
+    const exceed = (): void => {
+      over = true
+      chunks.length = 0
+      linger ??= setTimeout(() => refuse('too_large'), LINGER_MS)
+    }
+    const take = (chunk: Buffer): void => {
+      bytes += chunk.length
+      if (!over && bytes > limitBytes) exceed()
+      if (!over) chunks.push(chunk)
+      else if (bytes > limitBytes + LINGER_BYTES) refuse('too_large')
+    }
+    const end = (): void => {
+      if (over) refuse('too_large')
+      else {
+        done()
+        resolve(Buffer.concat(chunks))
+      }
+    }
+    const broken = (): void => refuse(over ? 'too_large' : 'too_late')
+    const timer = setTimeout(() => refuse(over ? 'too_large' : 'too_late'), timeoutMs)
+
+    if (Number(req.headers['content-length'] ?? 0) > limitBytes) exceed()
+    req.on('data', take).on('end', end).on('close', broken).on('error', broken)
+  })
+
+/** Keeps nothing from one whole text to the next. */
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+const decode = (bytes: Buffer): string => {
+  try {
+    return utf8.decode(bytes)
+  } catch {
+    throw new WireRefusal('parse', 'The body is not UTF-8')
+  }
+}
+
+/** The text of a JSON body. Refuses: media_type, too_large, too_late, parse (not UTF-8). */
+export const readText = async (req: IncomingMessage, options: BodyOptions): Promise<string> => {
+  checkHeaders(req, options)
+  const { limitBytes = LIMIT_BYTES, timeoutMs = TIMEOUT_MS } = options
+  return decode(await collect(req, limitBytes, timeoutMs))
+}
