@@ -5,6 +5,7 @@
  * the domain does not reach the wire unnoticed.
  */
 import type { Attempt, Event, FeedEvent, StoredMessage, Todo, TodoView } from '../../domain/todo.ts'
+import { members } from './object.ts'
 
 export const fromTime = (time: Date): string => time.toISOString()
 
@@ -38,29 +39,18 @@ export const fromDeadlines = (todo: Todo) => ({
   }),
 })
 
+const upToInterrupt = members<Todo>()(
+  'id queue contextId state attempt maxAttempts attemptsTotal fence owner claimant',
+  'leaseExpiresAt interruptedAt',
+)
+const afterInterrupt = members<Todo>()(
+  'dueAt nextRetryAt progressAt seq unread createdAt updatedAt finishedAt statusAt',
+)
+
 const fromRow = (todo: Todo) => ({
-  id: todo.id,
-  queue: todo.queue,
-  contextId: todo.contextId,
-  state: todo.state,
-  attempt: todo.attempt,
-  maxAttempts: todo.maxAttempts,
-  attemptsTotal: todo.attemptsTotal,
-  fence: todo.fence,
-  owner: todo.owner,
-  claimant: todo.claimant,
-  leaseExpiresAt: fromTimeOrNull(todo.leaseExpiresAt),
-  interruptedAt: fromTimeOrNull(todo.interruptedAt),
+  ...upToInterrupt(todo),
   heldUntil: fromTimeOrNull(todo.interruptHeldUntil),
-  dueAt: fromTimeOrNull(todo.dueAt),
-  nextRetryAt: fromTimeOrNull(todo.nextRetryAt),
-  progressAt: fromTimeOrNull(todo.progressAt),
-  seq: todo.seq,
-  unread: todo.unread,
-  createdAt: fromTime(todo.createdAt),
-  updatedAt: fromTime(todo.updatedAt),
-  finishedAt: fromTimeOrNull(todo.finishedAt),
-  statusAt: fromTime(todo.statusAt),
+  ...afterInterrupt(todo),
   deadlines: fromDeadlines(todo),
   retryOf: todo.retryOf,
   effects: todo.effects,
@@ -80,42 +70,20 @@ export const fromView = (view: TodoView) => ({
 })
 
 /** What the next holder learns about an earlier attempt. */
-export const fromPriorAttempt = (attempt: Attempt) => ({
-  seq: attempt.seq,
-  attempt: attempt.attempt,
-  claimant: attempt.claimant,
-  claimedAt: fromTime(attempt.claimedAt),
-  lastHeartbeatAt: fromTimeOrNull(attempt.lastHeartbeatAt),
-  endedAt: fromTimeOrNull(attempt.endedAt),
-  outcome: attempt.outcome,
-  disposition: attempt.disposition,
-  died: attempt.died,
-  summary: attempt.summary,
-})
+export const fromPriorAttempt = members<Attempt>()(
+  'seq attempt claimant claimedAt lastHeartbeatAt endedAt outcome disposition died summary',
+)
+
+const ofOwnAttempt = members<Attempt>()('endpointId progressAt leaseExpiresAt cause')
 
 export const fromAttempt = (attempt: Attempt) => ({
   ...fromPriorAttempt(attempt),
-  endpointId: attempt.endpointId,
-  progressAt: fromTimeOrNull(attempt.progressAt),
-  leaseExpiresAt: fromTimeOrNull(attempt.leaseExpiresAt),
-  cause: attempt.cause,
+  ...ofOwnAttempt(attempt),
 })
 
+const ofEvent = members<Omit<Event, 'message' | 'artifact'>>()(
+  'queue contextId seq from to verb retrying attempt fence owner claimant ready detail at',
+)
+
 /** A committed event, without the documents it carried. */
-export const fromEvent = (event: Event | FeedEvent) => ({
-  id: event.todoId,
-  queue: event.queue,
-  contextId: event.contextId,
-  seq: event.seq,
-  from: event.from,
-  to: event.to,
-  verb: event.verb,
-  retrying: event.retrying,
-  attempt: event.attempt,
-  fence: event.fence,
-  owner: event.owner,
-  claimant: event.claimant,
-  ready: event.ready,
-  detail: event.detail,
-  at: fromTime(event.at),
-})
+export const fromEvent = (event: Event | FeedEvent) => ({ id: event.todoId, ...ofEvent(event) })

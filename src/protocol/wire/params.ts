@@ -21,17 +21,6 @@ export const pathText = (path: readonly PropertyKey[]): string => {
   }, '')
 }
 
-/** A value in a document, linked to its parent so that only a fault pays for building a path. */
-interface Node {
-  value: object
-  key: string | number
-  parent: Node | null
-  depth: number
-}
-
-const keysTo = (node: Node): (string | number)[] =>
-  node.parent === null ? [] : [...keysTo(node.parent), node.key]
-
 const NUL = String.fromCharCode(0)
 /** True for text that the store can hold, and so can also be searched for. */
 export const isKeepable = (text: string): boolean => !text.includes(NUL) && text.isWellFormed()
@@ -46,53 +35,44 @@ const faultOf = (value: unknown): string | null => {
     : null
 }
 
-/** The first fault among a node's own members; objects among them are added to `open`. */
-const scan = (parent: Node, open: Node[]): Violation | null => {
-  const visit = (value: unknown, key: string | number): Violation | null => {
-    if (typeof value === 'object' && value !== null) {
-      open.push({ value, key, parent, depth: parent.depth + 1 })
-      return null
-    }
-    const description = faultOf(value)
-    return description === null ? null : { field: pathText([...keysTo(parent), key]), description }
+/** A fault below a value, and the keys that lead to it; null for what is too deep for a path. */
+interface Fault {
+  keys: readonly (string | number)[] | null
+  description: string
+}
+
+const faultIn = (value: object, depth: number): Fault | null => {
+  if (depth > MAX_DEPTH) {
+    return { keys: null, description: `must not be nested deeper than ${MAX_DEPTH} levels` }
   }
-  // Object.entries() would turn a body full of numbers into a body full of arrays.
-  if (Array.isArray(parent.value)) {
-    for (let index = 0; index < parent.value.length; index += 1) {
-      const fault = visit(parent.value[index], index)
-      if (fault) return fault
+  const members = value as Readonly<Record<string | number, unknown>>
+  const objects: (readonly [key: string | number, member: object])[] = []
+  // Object.keys() of an array would turn a body full of numbers into a body full of texts.
+  for (const key of Array.isArray(value) ? value.keys() : Object.keys(value)) {
+    if (typeof key === 'string' && !isKeepable(key)) {
+      return { keys: [], description: 'must have names that are well-formed text without NUL' }
     }
-    return null
+    const member = members[key]
+    if (typeof member === 'object' && member !== null) objects.push([key, member])
+    else {
+      const description = faultOf(member)
+      if (description !== null) return { keys: [key], description }
+    }
   }
-  const members = parent.value as Record<string, unknown>
-  for (const key of Object.keys(members)) {
-    if (!isKeepable(key)) {
-      const description = 'must have names that are well-formed text without NUL'
-      return { field: pathText(keysTo(parent)), description }
-    }
-    const fault = visit(members[key], key)
-    if (fault) return fault
+  for (const [key, member] of objects.reverse()) {
+    const fault = faultIn(member, depth + 1)
+    if (fault) return { ...fault, keys: fault.keys && [key, ...fault.keys] }
   }
   return null
 }
 
 /**
  * The first thing in `params` that no store or answer could carry unchanged: unbounded nesting,
- * half a surrogate pair, a NUL, a number beyond a double. Null if there is none. It is iterative,
- * so depth cannot hurt it.
+ * half a surrogate pair, a NUL, a number beyond a double. Null if there is none.
  */
 export const unkeepable = (params: unknown): Violation | null => {
-  if (typeof params !== 'object' || params === null) return null
-  const open: Node[] = [{ value: params, key: '', parent: null, depth: 1 }]
-  for (let node = open.pop(); node; node = open.pop()) {
-    if (node.depth > MAX_DEPTH) {
-      // The path of a bomb would be as long as the bomb is deep.
-      return { field: 'params', description: `must not be nested deeper than ${MAX_DEPTH} levels` }
-    }
-    const fault = scan(node, open)
-    if (fault) return fault
-  }
-  return null
+  const fault = typeof params === 'object' && params !== null ? faultIn(params, 1) : null
+  return fault && { field: pathText(fault.keys ?? []), description: fault.description }
 }
 
 /** A schema's issues as fields at fault, at most 20. Each unknown member is named. */
