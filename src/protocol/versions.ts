@@ -1,7 +1,7 @@
 /**
- * Which version of A2A answers a request (spec 3.6): the header `A2A-Version`, else the query
- * parameter of that name; absent or empty means 0.3, patch numbers do not count. What is not
- * served is refused before the method is looked at. A version that we serve is one row.
+ * Which version of A2A answers a request (spec 3.6): the one in the header `A2A-Version`, or else in
+ * the query parameter of that name; absent or empty means 0.3, and patch numbers do not count. A
+ * version that is not served is refused before the method is read. Each served version is one row.
  */
 import type { Dialect } from '../domain/push.ts'
 import { createV1Methods, type V1Options } from './v1/methods.ts'
@@ -25,13 +25,13 @@ export interface Version {
   table: MethodTable<QueueCall>
   writeError: ErrorWriter
   rest: RestBinding
-  /** Its clients of JSON-RPC read a refused stream as an event, and no error in plain JSON. */
+  /** Over JSON-RPC its clients read a refused stream as an event, and ignore errors in plain JSON. */
   refusesByEvent: boolean
-  /** What to tell a client whose method this version lacks and another one has. */
+  /** What to tell a client whose method is missing here but exists in another version. */
   explain(method: string): string | undefined
 }
 
-/** The version of each row, the preferred one first. What cards declare is in interfaces.ts. */
+/** The versions, the preferred one first. What cards declare is in a2a/interfaces.ts. */
 const SERVED_VERSIONS = ['1.0', '0.3'] as const satisfies Dialect[]
 
 /** All served versions, in that order. */
@@ -51,7 +51,7 @@ export const createVersions = (options: V1Options): readonly Version[] => {
       },
     },
     '0.3': {
-      // The oldest clients say no version, which means 0.3.
+      // The oldest clients name no version, which means 0.3.
       table: { ...v03, ...createV01Methods(v1, v03) },
       writeError: v03Error,
       refusesByEvent: true,
@@ -73,14 +73,14 @@ export const createVersions = (options: V1Options): readonly Version[] => {
 }
 
 /**
- * `Major.Minor` of what a client asked for, or null for what is no version. `header` and `query`
- * are the raw values; the header wins, also where both are there and disagree. A parameter that is
- * there twice reads as a header that is: as no version.
+ * The `Major.Minor` that a client requested, or null if it is no version. `header` and `query` are
+ * the raw values; the header wins, even if both are there and disagree. A parameter that is there
+ * twice is read like a repeated header: as no version.
  */
 export const askedVersion = (header: string | undefined, query: unknown): string | null => {
-  const asked = (header ?? [query].flat().join(', ')).trim()
-  if (asked === '') return ASSUMED
-  return /^(\d+\.\d+)(\.\d+)?$/.exec(asked)?.[1] ?? null
+  const requested = (header ?? [query].flat().join(', ')).trim()
+  if (requested === '') return ASSUMED
+  return /^(\d+\.\d+)(\.\d+)?$/.exec(requested)?.[1] ?? null
 }
 
 const notServed = (versions: readonly Version[], because: string): WireRefusal => {
@@ -95,16 +95,16 @@ export const versionFor = (
   header: string | undefined,
   query: unknown,
 ): Version => {
-  const asked = askedVersion(header, query)
-  const found = versions.find(({ version }) => version === asked)
+  const requested = askedVersion(header, query)
+  const found = versions.find(({ version }) => version === requested)
   if (found) return found
   throw notServed(versions, 'This protocol version is not supported')
 }
 
 /**
- * That the version whose path was asked for is the one that was asked for. A path that only a newer
- * version has was most likely meant for that one and sent without the header, and saying so tells
- * the client what to fix; a bare 404 would not. Refuses: version, method.
+ * Checks that the requested path belongs to the requested version. A path that only a newer version
+ * has was most likely meant for that one and sent without the header; the refusal tells the client
+ * what to fix, which a bare 404 would not. Refuses: version, method.
  */
 export const checkVersion = (
   versions: readonly Version[],
@@ -112,9 +112,9 @@ export const checkVersion = (
   query: unknown,
   ofPath: Version,
 ): void => {
-  const asked = versionFor(versions, header, query)
-  if (asked === ofPath) return
-  if (versions.indexOf(ofPath) < versions.indexOf(asked))
-    throw notServed([ofPath], `This path is not one of A2A ${asked.version}`)
+  const requested = versionFor(versions, header, query)
+  if (requested === ofPath) return
+  if (versions.indexOf(ofPath) < versions.indexOf(requested))
+    throw notServed([ofPath], `This path is not one of A2A ${requested.version}`)
   throw new WireRefusal('method', NOTHING_HERE)
 }

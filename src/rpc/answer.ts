@@ -1,4 +1,4 @@
-/** What comes of a request, whichever binding it came by, for HTTP to send and metrics to count. */
+/** The answer to a request over either binding, for HTTP to send and metrics to count. */
 import type { StreamItem } from '../protocol/wire/method.ts'
 
 /** One answered call. `method` is a known name or `unknown`; `code` 0 is success. */
@@ -15,7 +15,7 @@ export interface StreamFrame {
   data: unknown
 }
 
-/** What HTTP is to send. `retryAfterSeconds` and `allow` belong into headers. */
+/** What HTTP is to send. `retryAfterSeconds` and `allow` go into headers. */
 export type Answer =
   | {
       kind: 'json'
@@ -28,12 +28,12 @@ export type Answer =
   | { kind: 'nothing' }
   | { kind: 'stream'; frames: AsyncIterable<StreamFrame>; onError: (error: unknown) => StreamFrame }
 
-/** A row's items as events; what each says is the binding's to decide. */
+/** A row's items as events; the binding decides what each event says. */
 export async function* framesOf(
   items: AsyncIterable<StreamItem>,
   dataOf: (result: unknown) => unknown,
 ): AsyncGenerator<StreamFrame> {
   for await (const { id, result } of items) {
-    yield { ...(id !== undefined && { id }), data: dataOf(result) }
+    yield id === undefined ? { data: dataOf(result) } : { id, data: dataOf(result) }
   }
 }

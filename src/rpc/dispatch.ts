@@ -30,7 +30,7 @@ export interface Served<C extends Call> {
 
 /** What one call carries through the chain, and what it learns on the way. */
 export interface Turn<C extends Call> {
-  /** Makes the row's context; may refuse. Asked once the method is known. */
+  /** Makes the row's context; may refuse. Called once the method is known. */
   enter(): Promise<C>
   /** The last check before the call. Throws where the row may not be run. */
   admit(row: Row<C>): void

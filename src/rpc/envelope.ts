@@ -1,7 +1,7 @@
 /**
- * The JSON-RPC 2.0 envelope: text into requests, and what a malformed one is answered with. Tells
- * apart what is no JSON (-32700) and what is no request (-32600). An id is echoed with its type or,
- * where it could not be echoed faithfully, not at all.
+ * The JSON-RPC 2.0 envelope: how text becomes requests, and how a malformed one is answered. What is
+ * not JSON (-32700) differs from what is not a request (-32600). An id is echoed with its type, or
+ * not at all if it could not be echoed faithfully.
  */
 
 import { isObject } from '../protocol/json/object.ts'
@@ -17,10 +17,10 @@ export interface RpcRequest {
   id?: RpcId
 }
 
-/** A request, or why it is none and the id its answer carries. */
+/** A request, or why it is none and which id the answer carries. */
 export type Envelope = { request: RpcRequest } | { refusal: WireRefusal; id: RpcId }
 
-/** The JSON of a body. Refuses with kind `parse`; the parser's own words would quote the body. */
+/** The JSON of a body. Refuses with kind `parse`; the parser's own message would quote the body. */
 export const parseJson = (text: string): unknown => {
   try {
     return JSON.parse(text)
@@ -29,10 +29,10 @@ export const parseJson = (text: string): unknown => {
   }
 }
 
-/** Every event of a stream repeats it. */
+/** Every event of a stream repeats the id. */
 const MAX_ID = 256
 
-/** An integer that lost digits on the way in would be echoed as another one. */
+/** An integer that lost digits when it was parsed would be echoed as another one. */
 const isEchoable = (id: unknown): id is RpcId =>
   id === null ||
   (typeof id === 'string' && id.length <= MAX_ID) ||
@@ -40,7 +40,7 @@ const isEchoable = (id: unknown): id is RpcId =>
     Number.isFinite(id) &&
     (!Number.isInteger(id) || Number.isSafeInteger(id)))
 
-/** Reads one request. Members beside the four are ignored. */
+/** Reads one request. Members other than the four are ignored. */
 export const readEnvelope = (value: unknown): Envelope => {
   const refuse = (why: string, id: RpcId = null): Envelope => ({
     refusal: new WireRefusal('envelope', `Request payload validation error: ${why}`),

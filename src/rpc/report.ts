@@ -1,16 +1,16 @@
 /**
- * What was thrown, read as a problem and logged as it deserves: a fault with its stack, a service
- * that is away as a warning, a refusal in a whisper. The same for every binding.
+ * What was thrown, read as a problem and logged at its level: a fault with its stack as an error, a
+ * service that is away as a warning, a refusal for debugging. The same for every binding.
  */
 import type { Log } from '../base/log.ts'
 import { Refusal } from '../domain/errors.ts'
 import { isFault, type Problem, problemOf } from '../protocol/wire/errors.ts'
 
-/** Answered, where anybody still reads, when a call's signal ended its wait. Not worth a log line. */
+/** The answer, if anybody still reads it, to a call whose signal ended its wait. It is not logged. */
 const ABANDONED = new Refusal('unavailable')
 
-/** A wait that ended because nobody waits for it is no fault of the method. */
-export const sparingAborts = (error: unknown, signal: AbortSignal | undefined): unknown =>
+/** A wait that ended because nobody waits any more is no fault of the method. */
+export const withoutAborts = (error: unknown, signal: AbortSignal | undefined): unknown =>
   signal?.aborted &&
   (error === signal.reason || (error instanceof Error && error.name === 'AbortError'))
     ? ABANDONED

@@ -1,7 +1,7 @@
 /**
- * Rows at a path become an HTTP+JSON server: the order of checks, and what is said, logged and
- * counted when something goes wrong. Order: version, HTTP method, right, body, params, call. It
- * runs the same rows as JSON-RPC does and knows as little of them.
+ * Rows at a path become an HTTP+JSON server: the order of checks, and what is answered, logged and
+ * counted if something goes wrong. The order is version, HTTP method, right, body, params, call. It
+ * runs the same rows as JSON-RPC does and knows as little about them.
  */
 import { defined } from '../base/defined.ts'
 import type { Log } from '../base/log.ts'
@@ -11,18 +11,18 @@ import { readParams } from '../protocol/wire/params.ts'
 import { type Found, paramsOf, type Query, type RestBinding } from '../protocol/wire/path.ts'
 import { type Answer, type Answered, framesOf } from './answer.ts'
 import { parseJson } from './envelope.ts'
-import { createReport, sparingAborts } from './report.ts'
+import { createReport, withoutAborts } from './report.ts'
 
 export interface RestParts {
   log: Pick<Log, 'debug' | 'warn' | 'error'>
   onCall?: (answered: Answered) => void
 }
 
-/** Who words an answer, and in which type. */
+/** Which binding writes an answer, and in which type. */
 export interface Wanted {
   binding: RestBinding
   requestId: string
-  /** Whether the client asked for this media type by name. */
+  /** Whether the client named this media type in `Accept`. */
   accepts: (mediaType: string) => boolean
 }
 
@@ -32,15 +32,15 @@ export interface RestCall extends Wanted {
   found: readonly Found[]
   verb: string
   query: Query
-  /** Refuses a version that the path is not of. */
+  /** Refuses a version that does not have this path. */
   checkVersion: () => void
-  /** Makes the row's context; may refuse. Asked once the row is known. */
+  /** Makes the row's context; may refuse. Called once the row is known. */
   enter: () => Promise<QueueCall>
-  /** The text of the body, `''` where there is none. Asked only by rows that read one. */
+  /** The text of the body, `''` if there is none. Called only for rows that read one. */
   readBody: (optional: boolean) => Promise<string>
 }
 
-/** Answered like GET, by a server that leaves the body out; a stream would have no end. */
+/** HEAD is answered like GET, and HTTP leaves the body out; a stream would never end. */
 const takesHead = ({ row }: Found, { table }: RestBinding): boolean =>
   row.verb === 'GET' && table[row.method]?.kind === 'unary'
 
@@ -67,13 +67,13 @@ const readBody = async ({ row }: Found, call: RestCall): Promise<unknown> => {
   return optional && text.trim() === '' ? undefined : parseJson(text)
 }
 
-/** In the binding's own type where it was asked for by name. */
+/** The binding's own media type, if the client named it. */
 const typed = ({ binding: { mediaType }, accepts }: Wanted) =>
   mediaType !== undefined && accepts(mediaType) ? { mediaType } : {}
 
 type Json = Extract<Answer, { kind: 'json' }>
 
-/** What a call has come to know before it fails. */
+/** What is known about a call when it fails. */
 interface Progress {
   method: string
   signal?: AbortSignal
@@ -119,7 +119,7 @@ export const createRest = ({ log, onCall }: RestParts) => {
     async answer(call: RestCall): Promise<Answer> {
       const progress: Progress = { method: 'unknown' }
       const refuse = (error: unknown) =>
-        refused(sparingAborts(error, progress.signal), call, progress.method)
+        refused(withoutAborts(error, progress.signal), call, progress.method)
       const started = performance.now()
       let code = 0
       const answer = await run(call, progress, refuse).catch((error) => {

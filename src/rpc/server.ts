@@ -9,16 +9,16 @@ import type { Call, Row } from '../protocol/wire/method.ts'
 import { type Answer, type Answered, framesOf } from './answer.ts'
 import { createDispatcher, errorBody, resultBody, type Served, type Turn } from './dispatch.ts'
 import { parseJson, type RpcId, type RpcRequest, readEnvelope } from './envelope.ts'
-import { createReport, sparingAborts } from './report.ts'
+import { createReport, withoutAborts } from './report.ts'
 
 export interface RpcParts<C extends Call> {
   /** Writes errors that come before a table is chosen. */
   writeError: ErrorWriter
-  /** Whether arrays are batches and requests without an id are run (A2A: neither). */
+  /** Whether arrays are batches and requests without an id are run. A2A allows neither. */
   batches: boolean
   /**
-   * What the requests of a batch take turns over: of those with one answer each waits for the one
-   * before it, the others run beside. Without it, or where it is null, all wait.
+   * What the requests of a batch take turns over: requests with the same key run one after another,
+   * others beside them. A request with the key null, or without this function, waits for all.
    */
   turnOf?(request: RpcRequest): string | null
   log: Pick<Log, 'debug' | 'warn' | 'error'>
@@ -32,9 +32,9 @@ export interface RpcCall<C extends Call> {
   requestId: string
   /** The client said that it takes nothing but an event stream. */
   eventsOnly?: boolean
-  /** Picks one of the tables; throws a `version` refusal. Asked once the envelope is known good. */
+  /** Picks one of the tables; throws a `version` refusal. Called once the envelope is known good. */
   serve: () => Served<C>
-  /** Makes the row's context; may refuse. Asked once the method is known. */
+  /** Makes the row's context; may refuse. Called once the method is known. */
   enter: () => Promise<C>
 }
 
@@ -54,7 +54,7 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
 
   const report = createReport(log)
 
-  /** Nobody would read the answer to a request without an id, so A2A does not run it. */
+  /** Nobody would get the answer to a request without an id, so A2A does not run it. */
   const checkAdmitted = (row: Row<C>, { id }: RpcRequest, alone: boolean): void => {
     if (!batches && id === undefined) {
       const why = 'A request without an id would go unanswered and is not run'
@@ -65,7 +65,7 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
     }
   }
 
-  /** The answer to what no row was found for. */
+  /** The answer if no table was chosen. */
   const malformed = (thrown: unknown, id: RpcId, requestId: string): Answer => {
     const { error, ...rest } = parts.writeError(report(thrown, requestId, 'unknown'))
     onCall?.({ method: 'unknown', code: error.code, seconds: 0 })
@@ -91,7 +91,7 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
       enter: call.enter,
       admit: (row) => checkAdmitted(row, request, alone),
       writeError: (thrown) => {
-        const error = sparingAborts(thrown, turn.ctx?.signal)
+        const error = withoutAborts(thrown, turn.ctx?.signal)
         return served.writeError(report(error, requestId, turn.method))
       },
     }
@@ -126,7 +126,7 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
     return 'request' in envelope ? (turnOf?.(envelope.request) ?? null) : null
   }
 
-  /** What a holder sends about one todo happens in the order it was sent in. */
+  /** What a holder sends about one todo takes effect in the order in which it was sent. */
   const batch = async (values: unknown[], call: RpcCall<C>): Promise<Answer> => {
     const refusal = batchRefusal(values, batches)
     if (refusal) return malformed(refusal, null, call.requestId)

@@ -1,6 +1,6 @@
 /**
- * The rights of the A2A rows, all read from the access that was decided when the call came in. A
- * row's right is also its scope: the todos it may touch.
+ * The rights of the A2A rows, read from the access that was decided when the call came in. A row's
+ * right is also its scope: the todos that it may touch.
  */
 import type { Scope } from '../../domain/endpoint.ts'
 import type { QueueCall } from '../wire/method.ts'

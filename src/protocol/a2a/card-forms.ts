@@ -1,13 +1,13 @@
 /**
- * The forms in which one card is published. Which version of A2A a client speaks is often not
- * known when it fetches the card, so who does not say gets the hybrid one: the 1.0 card with the
- * members beside it that a 0.3 client looks for. Pure translations of the 1.0 card.
+ * The forms in which one card is published. A client that fetches the card often does not say
+ * which version of A2A it speaks; it gets the hybrid form, the 1.0 card together with the members
+ * that a 0.3 client looks for. All forms are pure translations of the 1.0 card.
  */
 import type { AgentCard } from './card.ts'
 
 export type CardForm = 'hybrid' | '1.0' | '0.3'
 
-/** As 0.3's own schema writes it; in 1.0 a version has no patch number. */
+/** With a patch number, as 0.3's own schema writes it; in 1.0 a version has none. */
 const V03 = '0.3.0'
 
 const v03Schemes = ({ securitySchemes }: AgentCard) =>
@@ -18,26 +18,20 @@ const v03Schemes = ({ securitySchemes }: AgentCard) =>
     ]),
   )
 
-/** Without lists: before OpenAPI 3.1 only scopes of OAuth stand in them. */
+/** The lists stay empty: before OpenAPI 3.1 they may hold OAuth scopes and nothing else. */
 const v03Security = ({ securityRequirements }: AgentCard) =>
   securityRequirements.map(({ schemes }) =>
     Object.fromEntries(Object.keys(schemes).map((name) => [name, [] as string[]])),
   )
 
-const v03Capabilities = ({ capabilities }: AgentCard) => ({
-  streaming: capabilities.streaming,
-  pushNotifications: capabilities.pushNotifications,
-  stateTransitionHistory: false,
-  extensions: capabilities.extensions,
-})
-
-/** A 1.0 card, public or extended, as 0.3 has it (0.3 spec 5.5). Of its interfaces only its own. */
+/** A 1.0 card, public or extended, in 0.3's form (0.3 spec 5.5), with 0.3's interfaces only. */
 export const toV03Card = (card: AgentCard) => {
   const interfaces = card.supportedInterfaces
     .filter(({ protocolVersion }) => protocolVersion === '0.3')
     .map(({ url, protocolBinding }) => ({ url, transport: protocolBinding }))
   const main = interfaces.find(({ transport }) => transport === 'JSONRPC') ?? interfaces[0]!
   const { provider, documentationUrl, iconUrl } = card
+  const { streaming, pushNotifications, extensions } = card.capabilities
   return {
     protocolVersion: V03,
     name: card.name,
@@ -49,7 +43,7 @@ export const toV03Card = (card: AgentCard) => {
     ...(provider && { provider }),
     ...(documentationUrl !== undefined && { documentationUrl }),
     ...(iconUrl !== undefined && { iconUrl }),
-    capabilities: v03Capabilities(card),
+    capabilities: { streaming, pushNotifications, stateTransitionHistory: false, extensions },
     securitySchemes: v03Schemes(card),
     security: v03Security(card),
     defaultInputModes: card.defaultInputModes,
@@ -60,8 +54,8 @@ export const toV03Card = (card: AgentCard) => {
 }
 
 /**
- * Both at once. Where the two have a member of one name, what it holds is joined: a security
- * scheme has 0.3's `type` beside the member that names its kind in 1.0.
+ * Both at once. If both have a member of one name, its contents are merged: a security scheme has
+ * 0.3's `type` beside the member that names its kind in 1.0.
  */
 export const hybridCard = (card: AgentCard) => {
   const old = toV03Card(card)

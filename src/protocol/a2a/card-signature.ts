@@ -1,7 +1,7 @@
 /**
- * Signatures over agent cards (spec 8.4): JWS with a detached payload, the canonical form of the
- * 1.0 card without its signatures. Every key signs, so that keys can be exchanged while clients
- * still know the old one only. The one home of jose.
+ * Signatures over agent cards (spec 8.4): JWS with a detached payload, which is the canonical form
+ * of the 1.0 card without its signatures. Every key signs, so that a key can be replaced while
+ * clients know only the old one. Nothing else imports jose.
  */
 import { createHash } from 'node:crypto'
 import { FlattenedSign, importJWK, type JWK } from 'jose'
@@ -9,7 +9,7 @@ import { canonicalJson } from '../../domain/canonical-json.ts'
 import type { AgentCard } from './card.ts'
 import { under } from './interfaces.ts'
 
-/** A private key that was looked at before: `jwk` is whole, and `alg` fits it. */
+/** A private key that has been checked: `jwk` is complete, and `alg` fits it. */
 export interface SigningKey {
   kid: string
   alg: string
@@ -27,17 +27,17 @@ const publicJwk = ({ kid, alg, jwk }: SigningKey): Record<string, string> => ({
   use: 'sig',
 })
 
-/** What is signed. A card holds no empty members (card.ts), so there are none to leave out. */
+/** The text that is signed. A card has no empty members (card.ts), so none need to be left out. */
 const payloadOf = ({ signatures: _, ...card }: AgentCard): string => canonicalJson(card)
 
-/** Documents whose signatures are kept; each is some kilobytes. */
+/** How many documents' signatures are kept; each takes a few kilobytes. */
 const KEPT = 500
 
 type Signatures = NonNullable<AgentCard['signatures']>
 
 export const createCardSigner = (keys: readonly SigningKey[]) => {
   const imported = keys.map(({ jwk, alg }) => importJWK(jwk as JWK, alg))
-  // Awaited where a card is signed; until then a failure is nobody's unhandled one.
+  // Signing awaits these and sees their failure; until then it must not count as unhandled.
   for (const key of imported) key.catch(() => undefined)
   const made = new Map<string, Promise<Signatures>>()
 
@@ -51,7 +51,7 @@ export const createCardSigner = (keys: readonly SigningKey[]) => {
       }),
     )
 
-  /** By content, so that nothing has to be forgotten when a card changes. */
+  /** Keyed by content, so that nothing has to be forgotten when a card changes. */
   const remembered = (payload: string, jku: string): Promise<Signatures> => {
     const id = createHash('sha256').update(`${jku}\n${payload}`).digest('base64url')
     const known = made.get(id)
@@ -64,11 +64,11 @@ export const createCardSigner = (keys: readonly SigningKey[]) => {
   }
 
   return {
-    /** Names the keys that sign; empty where none do. */
+    /** The names of the keys that sign. */
     kids: keys.map(({ kid }) => kid),
-    /** The public halves, for everybody. */
+    /** The keys' public halves, for everybody. */
     jwks: { keys: keys.map(publicJwk) },
-    /** The card with one signature of each key; as it is where there is none. */
+    /** The card with one signature by each key; unchanged if there are no keys. */
     sign: async (card: AgentCard, publicUrl: string): Promise<AgentCard> => {
       if (keys.length === 0) return card
       const signatures = await remembered(payloadOf(card), under(publicUrl, JWKS_PATH))

@@ -1,8 +1,8 @@
 /**
- * The Agent Card of a queue in A2A 1.0 (spec 4.4.1 and 8): what the operator wrote, and what only
- * the server knows (URLs, capabilities, how to authenticate). Only members of the protocol leave,
- * and none that is empty: implementations disagree on whether empty ones are signed (spec 8.4.1),
- * and so cannot over a card that has none. The other forms of it are made in card-forms.ts.
+ * A queue's Agent Card in A2A 1.0 (spec 4.4.1 and 8): what the operator wrote, and what only the
+ * server knows (URLs, capabilities, how to authenticate). It contains only members of the protocol,
+ * and no empty ones: implementations disagree on whether empty members are signed (spec 8.4.1), and
+ * cannot disagree about a card that has none. card-forms.ts makes its other forms.
  */
 
 import { defined } from '../../base/defined.ts'
@@ -23,7 +23,7 @@ type AgentSkill = {
   outputModes?: string[]
 }
 
-/** A type, not an interface: as such it is JSON, too. */
+/** A type and not an interface, because only a type is assignable to JSON. */
 export type AgentCard = {
   name: string
   description: string
@@ -46,36 +46,36 @@ export type AgentCard = {
   signatures?: { protected: string; signature: string }[]
 }
 
-/** What a card says where the operator said nothing. */
+/** What a card says if the operator said nothing. */
 const DEFAULT_MODES = ['text/plain', 'application/json']
 const DEFAULT_VERSION = '1.0.0'
 
-/** The list names the verb that an endpoint needs, as roles are named (OpenAPI 3.2, 4.8.30). */
+/** The list names the verb that an endpoint needs, as it would name a role (OpenAPI 3.2, 4.8.30). */
 const SECURITY = {
   securitySchemes: { bearer: { httpAuthSecurityScheme: { scheme: 'Bearer' } } },
   securityRequirements: [{ schemes: { bearer: { list: ['send'] } } }],
 }
 
-const word = (value: Json | undefined): string | undefined =>
+const textIn = (value: Json | undefined): string | undefined =>
   typeof value === 'string' && value !== '' ? value : undefined
 
-const words = (value: Json | undefined): string[] | undefined => {
-  const found = Array.isArray(value) ? value.filter((item) => word(item) !== undefined) : []
+const textsIn = (value: Json | undefined): string[] | undefined => {
+  const found = Array.isArray(value) ? value.filter((item) => textIn(item) !== undefined) : []
   return found.length > 0 ? (found as string[]) : undefined
 }
 
-/** Whole, whatever was left out, or stored before the operator API looked this closely. */
+/** A complete skill, even if parts were left out or stored before the operator API checked them. */
 const fromSkill = (skill: JsonObject, index: number): AgentSkill => {
-  const id = word(skill.id) ?? `skill-${index + 1}`
-  const name = word(skill.name) ?? id
+  const id = textIn(skill.id) ?? `skill-${index + 1}`
+  const name = textIn(skill.name) ?? id
   return defined<AgentSkill>({
     id,
     name,
-    description: word(skill.description) ?? name,
-    tags: words(skill.tags) ?? [id],
-    examples: words(skill.examples),
-    inputModes: words(skill.inputModes),
-    outputModes: words(skill.outputModes),
+    description: textIn(skill.description) ?? name,
+    tags: textsIn(skill.tags) ?? [id],
+    examples: textsIn(skill.examples),
+    inputModes: textsIn(skill.inputModes),
+    outputModes: textsIn(skill.outputModes),
   })
 }
 
@@ -86,38 +86,38 @@ const fromSkills = (skills: Json | undefined): AgentSkill[] | undefined => {
 
 const fromProvider = (provider: Json | undefined): AgentCard['provider'] => {
   if (!isObject(provider)) return undefined
-  const organization = word(provider.organization)
-  const url = word(provider.url)
+  const organization = textIn(provider.organization)
+  const url = textIn(provider.url)
   return organization && url ? { organization, url } : undefined
 }
 
 /** What an operator may say about an agent, and nothing about how to reach it. */
 const saidIn = (document: JsonObject) =>
   defined<Partial<Omit<AgentCard, 'capabilities' | keyof typeof SECURITY>>>({
-    name: word(document.name),
-    description: word(document.description),
-    version: word(document.version),
+    name: textIn(document.name),
+    description: textIn(document.description),
+    version: textIn(document.version),
     provider: fromProvider(document.provider),
-    documentationUrl: word(document.documentationUrl),
-    iconUrl: word(document.iconUrl),
-    defaultInputModes: words(document.defaultInputModes),
-    defaultOutputModes: words(document.defaultOutputModes),
+    documentationUrl: textIn(document.documentationUrl),
+    iconUrl: textIn(document.iconUrl),
+    defaultInputModes: textsIn(document.defaultInputModes),
+    defaultOutputModes: textsIn(document.defaultOutputModes),
     skills: fromSkills(document.skills),
   })
 
-/** Proto's defaults are left out: not required, no params. */
+/** The proto's defaults are left out: not required, no params. */
 const fromExtension = ({ uri, description, required, params }: AgentExtension): AgentExtension =>
   defined<AgentExtension>({
     uri,
-    description: word(description),
+    description: textIn(description),
     required: required === true || undefined,
     params: params && Object.keys(params).length > 0 ? params : undefined,
   })
 
-/** Media types that some skill of the agent takes; null where the card declares none. */
+/** The media types that some skill of the agent accepts; null if the card declares none. */
 export const inputModesOf = (card: QueueCard): readonly string[] | null => {
   if (!card.defaultInputModes?.length) return null
-  const ofSkills = card.skills.flatMap(({ inputModes }) => words(inputModes) ?? [])
+  const ofSkills = card.skills.flatMap(({ inputModes }) => textsIn(inputModes) ?? [])
   return [...card.defaultInputModes, ...ofSkills]
 }
 
@@ -140,16 +140,16 @@ export const agentCard = (queue: Queue, publicUrl: string): AgentCard => {
     ...SECURITY,
     defaultInputModes: DEFAULT_MODES,
     defaultOutputModes: DEFAULT_MODES,
-    // A card must show a skill (spec 5.7): one that lists none says what the agent is for.
+    // A card must list a skill (spec 5.7), so an agent without any gets one that names its purpose.
     skills: [{ id: queue.name, name, description, tags: [queue.name] }],
     ...rest,
   }
 }
 
 /**
- * What an authenticated caller sees: the public card with the members of `extended` in place of
- * its own. Refuses: unsupported where the card does not declare one, no_extended_card where it
- * declares one that is not there (spec 3.3.4).
+ * What an authenticated caller sees: the public card with the members of `extended` in place of its
+ * own. Refuses: unsupported if the card does not declare an extended one, no_extended_card if it
+ * does and there is none (spec 3.3.4).
  */
 export const extendedCard = (queue: Queue, card: AgentCard): AgentCard => {
   const { capabilities, extended } = queue.card

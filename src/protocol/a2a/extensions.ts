@@ -1,8 +1,8 @@
 /**
- * Extensions of A2A, the same in every version: what a queue's card declares, what a client asked
- * for by header, and which of it is active for a call. Our own additions are declared on every
- * card; each has a document in docs/extensions/. Their keys work unasked, too: an extension that
- * is active here changes nothing but the answer's header.
+ * A2A extensions, the same in every version: what a queue's card declares, what a client requested
+ * by header, and which of these are active for a call. Our own additions are declared on every
+ * card; each has a document in docs/extensions/. Their keys work without a request, too: being
+ * active changes nothing but a header of the answer.
  */
 import type { AgentExtension, QueueCard } from '../../domain/queue.ts'
 import { WireRefusal } from '../wire/errors.ts'
@@ -13,7 +13,7 @@ const own = (name: string, description: string): AgentExtension => ({
   description,
 })
 
-/** A change that breaks a client gets another number (spec 4.6.3). */
+/** A change that would break a client gets a new number (spec 4.6.3). */
 export const OWN_EXTENSIONS: readonly AgentExtension[] = [
   own('resumable-streams', 'Events of a stream have ids; Last-Event-ID resumes after one'),
   own('idempotent-send', 'A send that carries an idempotency key makes one task, however often'),
@@ -25,11 +25,11 @@ export const OWN_EXTENSIONS: readonly AgentExtension[] = [
 
 const OWN_PREFIX = 'urn:switchboard:'
 
-/** False for a URI in our own name that is none of ours: a typing error, or of another release. */
+/** False for a URI under our own prefix that we do not know: a typing error or another release's. */
 export const isDeclarable = (uri: string): boolean =>
   !uri.startsWith(OWN_PREFIX) || OWN_EXTENSIONS.some((extension) => extension.uri === uri)
 
-/** What a card declares. An operator who lists one of ours says how it is meant on that queue. */
+/** What a card declares. An operator may list one of ours to say what it means on that queue. */
 export const declaredExtensions = ({ capabilities }: QueueCard): AgentExtension[] => {
   const byUri = new Map(OWN_EXTENSIONS.map((extension) => [extension.uri, extension]))
   for (const extension of capabilities?.extensions ?? []) {
@@ -38,7 +38,7 @@ export const declaredExtensions = ({ capabilities }: QueueCard): AgentExtension[
   return [...byUri.values()]
 }
 
-/** Both spellings are read in every version; the answer is in that of its own. */
+/** Every version reads both spellings and answers in its own. */
 export const EXTENSION_HEADERS = ['A2A-Extensions', 'X-A2A-Extensions'] as const
 
 export const extensionHeader = (version: string): string =>
@@ -47,22 +47,22 @@ export const extensionHeader = (version: string): string =>
 const NONE: ReadonlySet<string> = new Set()
 
 /**
- * The extensions that are active for a call: those asked for (raw values of the headers) that the
- * card declares, as exact strings. What it does not declare is ignored, never swapped for another
- * version of it (spec 4.6.3).
+ * The extensions that are active for a call: those requested (raw values of the headers) that the
+ * card declares, compared as exact strings. What it does not declare is ignored, never swapped for
+ * another version (spec 4.6.3).
  */
 export const negotiate = (
   card: QueueCard,
   headers: readonly (string | undefined)[],
 ): ReadonlySet<string> => {
-  // Nearly every call asks for none.
+  // Nearly every call requests none.
   if (headers.every((value) => value === undefined)) return NONE
   const declared = new Set(declaredExtensions(card).map(({ uri }) => uri))
-  const asked = headers.flatMap((value) => (value ?? '').split(',')).map((uri) => uri.trim())
-  return new Set(asked.filter((uri) => declared.has(uri)))
+  const requested = headers.flatMap((value) => (value ?? '').split(',')).map((uri) => uri.trim())
+  return new Set(requested.filter((uri) => declared.has(uri)))
 }
 
-/** Refuses: extension, where the card requires one that the client did not ask for (spec 3.3.4). */
+/** Refuses: extension, if the card requires one that the client did not request (spec 3.3.4). */
 export const requireExtensions = ({ queue, extensions }: QueueCall): void => {
   const missing = (queue.card.capabilities?.extensions ?? [])
     .filter(({ uri, required }) => required === true && !extensions.has(uri))

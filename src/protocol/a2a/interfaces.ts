@@ -1,6 +1,6 @@
 /**
- * What this server serves of A2A: every pair of protocol version and binding, and what it can do
- * at all. Cards are made from it, so a card declares what is answered and nothing else.
+ * Which parts of A2A this server serves: every pair of protocol version and binding, and its
+ * optional abilities. Cards are made from this, so a card declares exactly what is answered.
  */
 import type { QueueCard } from '../../domain/queue.ts'
 
@@ -11,8 +11,8 @@ interface ServedInterface {
 }
 
 /**
- * The preferred first. Readers that take the first entry of a binding, whatever its version, find
- * 1.0 there.
+ * The preferred one comes first. Clients that take a binding's first entry, whatever its version,
+ * find 1.0 there.
  */
 export const SERVED_INTERFACES: readonly ServedInterface[] = [
   { version: '1.0', binding: 'JSONRPC' },
@@ -21,21 +21,21 @@ export const SERVED_INTERFACES: readonly ServedInterface[] = [
   { version: '0.3', binding: 'HTTP+JSON' },
 ]
 
-/** A queue can switch either off. */
+/** A queue can switch off either of these two. */
 export const offersPush = ({ capabilities }: QueueCard): boolean =>
   capabilities?.pushNotifications !== false
 
 export const offersStreaming = ({ capabilities }: QueueCard): boolean =>
   capabilities?.streaming !== false
 
-/** A place under the public address, which may end in a slash or not. */
+/** A URL under the public address, which may or may not end in a slash. */
 export const under = (publicUrl: string, path: string): string =>
   `${publicUrl.replace(/\/+$/, '')}${path}`
 
 /**
- * Where a queue is reached over a binding. JSON-RPC has a slash at its end, since clients resolve
- * the card against it; the base of HTTP+JSON has none, since clients append paths. That also tells
- * the two apart where one URL may not have two transports (0.3 spec 5.6.4).
+ * Where clients reach a queue over a binding. JSON-RPC's URL ends in a slash, since clients resolve
+ * the card against it; the base of HTTP+JSON does not, since clients append paths. So the two differ,
+ * as they must: one URL may not have two transports (0.3 spec 5.6.4).
  */
 const urlOf = (binding: ServedInterface['binding'], publicUrl: string, queue: string): string => {
   const base = under(publicUrl, `/a2a/${encodeURIComponent(queue)}`)
@@ -48,7 +48,7 @@ export type AgentInterface = {
   protocolVersion: string
 }
 
-/** `supportedInterfaces` of a queue, by its name. */
+/** `supportedInterfaces` of the queue with this name. */
 export const interfacesOf = (publicUrl: string, queue: string): AgentInterface[] =>
   SERVED_INTERFACES.map(({ version, binding }) => ({
     url: urlOf(binding, publicUrl, queue),

@@ -1,6 +1,6 @@
 /**
- * What the agent API answers (docs/agents.md, "Without the kit"). The shapes are fixed: agents
- * outside rely on them, so members may be added and are never renamed.
+ * What the agent API answers (docs/agents.md, "Without the kit"). Agents outside rely on these
+ * shapes, so members may be added but are never renamed.
  */
 import type { Attempt, Todo, TodoPage, TodoView } from '../../domain/todo.ts'
 import type { ClaimedTodo } from '../../service/claims/claim.ts'
@@ -39,7 +39,7 @@ export const fromClaimed = ({ view, unread, priorAttempts, children }: ClaimedTo
   deadlines: fromDeadlines(view.todo),
 })
 
-/** Its holder reads what answered a request for authorisation, another agent does not. */
+/** The holder gets the answer to an authorization request; another agent does not. */
 const fromViewFor = (view: TodoView, readerId: string) =>
   fromView(view.todo.owner === readerId ? view : withoutSecrets(view))
 
@@ -56,7 +56,7 @@ export const fromPage = ({ todos, nextPageToken }: TodoPage, readerId: string) =
   nextPageToken,
 })
 
-/** The holder's sign that all is well, or that it waits. `heldUntil` only while it holds its wait. */
+/** The answer to a heartbeat. `heldUntil` is there only while the holder holds an interrupted todo. */
 export const fromHeartbeat = (todo: Todo) => ({
   state: todo.state,
   leaseExpiresAt: fromTimeOrNull(todo.leaseExpiresAt),

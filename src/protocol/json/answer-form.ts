@@ -1,26 +1,26 @@
 /**
- * A question's JSON Schema as a form that a person can fill in. What a control cannot say is asked
- * for as JSON. The form helps; whether an answer fits is decided by the schema alone, when it comes.
+ * A question's JSON Schema as a form that a person can fill in. What no control can express is
+ * asked for as JSON. The form only helps: the schema alone decides whether an answer fits.
  */
 import type { Json, JsonObject } from '../../domain/todo.ts'
 import { isObject } from './object.ts'
 
 export interface Field {
-  /** Of the property; null for the answer as a whole. */
+  /** The property's name; null for the answer as a whole. */
   name: string | null
   label: string
   help: string | null
   kind: 'text' | 'number' | 'integer' | 'boolean' | 'choice' | 'json'
   required: boolean
-  /** What may be chosen, where that is a list. */
+  /** The values to choose from, if the schema lists them. */
   choices: Json[]
   long: boolean
 }
 
-/** More than these, and a form would be no help. */
+/** With more than these, a form would be no help. */
 const MAX_FIELDS = 30
 const MAX_CHOICES = 50
-/** A text that may be longer is given more room. */
+/** A text that may be longer than this gets more room. */
 const SHORT_TEXT = 120
 
 const textOr = (value: unknown, other: string): string =>
@@ -58,10 +58,10 @@ export const formOf = (schema: JsonObject): Field[] => {
   return names.map((name) => fieldOf(name, properties[name], needed.includes(name)))
 }
 
-/** What was typed into a field is none of its kind. */
+/** The text typed into a field is not a value of its kind. */
 export class NotOfKind extends Error {}
 
-/** `typed` as the control of a form sends it; undefined where it was left empty. */
+/** The value of `typed`, the text that a form control sends; undefined if it was left empty. */
 const typedValue = ({ kind, choices, label }: Field, typed: string | null): Json | undefined => {
   if (typed === null || typed === '') return undefined
   if (kind === 'boolean') return typed === 'true'
@@ -71,12 +71,12 @@ const typedValue = ({ kind, choices, label }: Field, typed: string | null): Json
     const value = JSON.parse(typed) as Json
     if (kind === 'json' || typeof value === 'number') return value
   } catch {
-    // It is said below.
+    // The error below says so.
   }
   throw new NotOfKind(`${label}: ${kind === 'json' ? 'is not JSON' : 'is not a number'}`)
 }
 
-/** The answer's data from what was typed, field by field. Throws NotOfKind. */
+/** The answer's data, from what was typed into each field. Throws NotOfKind. */
 export const readForm = (
   fields: readonly Field[],
   typed: (field: number) => string | null,
@@ -84,7 +84,7 @@ export const readForm = (
   const values = fields.map((field, i) => [field.name, typedValue(field, typed(i))] as const)
   const [whole] = values
   if (whole && whole[0] === null) return whole[1] ?? null
-  // A property by that name would set the object's prototype instead.
+  // On an ordinary object a property named __proto__ would set the prototype instead.
   const object: JsonObject = Object.create(null)
   for (const [name, value] of values) {
     if (name !== null && value !== undefined) object[name] = value

@@ -1,27 +1,27 @@
 /**
- * A fact of the feed as docs/board-feed.md describes it, over server-sent events and in process
- * alike. One event is at most two facts: the sequencer numbers events in steps of two, so the
+ * A fact of the feed as docs/board-feed.md describes it, the same over server-sent events and in
+ * process. One event is at most two facts: the sequencer numbers events in steps of two, so the
  * transition at `position` and the ready at `position + 1` are both exact cursors.
  */
 import { isTransition, phaseOf, stampsProgress } from '../../domain/lifecycle.ts'
 import type { FeedEvent } from '../../domain/todo.ts'
 import { fromEvent, fromTime } from './todo.ts'
 
-/** A todo was sent, or its state changed. Null for an event that is neither. */
+/** A todo was sent, or its state changed. Null for any other event. */
 export const transitionOf = (event: FeedEvent) =>
   isTransition(event.verb)
     ? {
         position: event.position,
         ...fromEvent(event),
         phase: phaseOf({ state: event.to, nextRetryAt: event.retrying ? event.at : null }),
-        // A failure that is left was one with a retry scheduled, and so was waiting.
+        // A todo that leaves `failed` had a retry scheduled, so it was waiting.
         fromPhase: event.from && phaseOf({ state: event.from, nextRetryAt: event.at }),
-        // As this transition left it. Later progress is no transition: a list of todos tells it.
+        // As this transition left it. Later progress is no transition; a list of todos shows it.
         progressAt: stampsProgress(event.verb) ? fromTime(event.at) : null,
       }
     : null
 
-/** A todo became claimable, and why. Null for an event that made none so. */
+/** A todo became claimable, and why. Null for an event that made none claimable. */
 export const readyOf = (event: FeedEvent) =>
   event.ready
     ? {

@@ -1,7 +1,7 @@
 /**
  * The fields that the agent and the operator API read alike: names, spans, A2A documents, pages.
- * Both are ours, so what they do not know they refuse by name; a typing error never reads as
- * consent. Every number has an end that a column can hold.
+ * Both APIs are ours, so they refuse unknown members by name: a typing error never passes for
+ * consent. Every number has a bound that its column can hold.
  */
 import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
@@ -11,16 +11,16 @@ import type { TIMEOUT_NAMES } from '../../domain/policy.ts'
 import type { Message, TodoFilter } from '../../domain/todo.ts'
 import { artifactMembers, jsonObject, name, oneContent, partMembers, text } from './parts.ts'
 
-/** Ten years: a bound for spans that have no narrower one. */
+/** Ten years, for spans that have no narrower bound. */
 const MAX_SPAN_SECONDS = 315_360_000
 
-/** A whole number of seconds; longer than nothing unless said otherwise. */
+/** A whole number of seconds, at least one by default. */
 export const seconds = (min = 1, max = MAX_SPAN_SECONDS) => z.int().min(min).max(max)
 
-/** How long an interrupt may wait: zero or less is unbounded, as it is in the settings. */
+/** How long an interrupt may wait: zero or less means without bound, as in the settings. */
 export const interruptTtl = seconds(-MAX_SPAN_SECONDS)
 
-/** A place in a todo's order of events, as a column can hold it. */
+/** The number of one of a todo's events, within what a column can hold. */
 export const seq = z.int().min(0).max(2_147_483_647)
 
 export const queueName = z
@@ -31,7 +31,7 @@ const part = z.strictObject(partMembers).superRefine(oneContent)
 
 export const artifact = z.strictObject({ ...artifactMembers, parts: z.array(part).min(1) })
 
-/** A message whose author is known by the method; its id and its role may be left to the server. */
+/** A message whose author follows from the method; the server can fill in its id and its role. */
 export const messageFrom = (role: Message['role']) =>
   z.strictObject({
     messageId: name.default(() => randomUUID()),
@@ -71,8 +71,8 @@ export const childIds = z.array(name).min(1).max(1000)
 export const until = z.enum(['all', 'any', 'each'])
 
 /**
- * The params of both `todos.list`. A filter is what equals it: any text may be asked for. As
- * wherever every member may be left out, so may the params.
+ * The params of both `todos.list`. A filter matches what equals it, so any text is allowed. Every
+ * member may be left out, and so may the params.
  */
 export const todoQueryMembers = {
   queue: text.exactOptional(),
@@ -84,7 +84,7 @@ export const todoQueryMembers = {
 
 export const todoQuery = z.strictObject(todoQueryMembers).prefault({})
 
-/** An empty page token is what the last page gives, and asks for the first. */
+/** An empty page token is what the last page ends with, and asks for the first page. */
 export const toFilter = (query: z.output<typeof todoQuery>): TodoFilter =>
   defined<TodoFilter>({
     queue: query.queue,

@@ -1,13 +1,13 @@
 /**
  * The A2A 1.0 JSON of parts and artifacts (spec 4.1.6, 4.1.7), as zod members that every table of
- * methods can build on: A2A 1.0 ignores members it does not know, the agent and operator APIs
- * refuse them, so only the members are shared and each table picks the object.
+ * methods can build on. A2A 1.0 ignores unknown members and our own APIs refuse them, so only the
+ * members are shared and each table picks the kind of object.
  */
 import { z } from 'zod'
 import type { Json, JsonObject } from '../../domain/todo.ts'
 import { isObject } from './object.ts'
 
-/** Any JSON value, `null` included. What reaches a schema was parsed from JSON. */
+/** Any JSON value, including `null`: whatever reaches a schema was parsed from JSON. */
 const json = z.custom<Json>((value) => value !== undefined)
 
 export const jsonObject = z.custom<JsonObject>(isObject, 'must be an object')
@@ -17,10 +17,10 @@ export const text = z.string()
 /** Text of at least one character, as ids and names are. */
 export const name = text.min(1)
 
-/** Standard or URL-safe base64, padded or not: all that ProtoJSON reads as bytes. */
+/** Standard or URL-safe base64, padded or not: everything that ProtoJSON reads as bytes. */
 const base64 = z.string().regex(/^[A-Za-z0-9+/_-]*={0,2}$/, 'must be base64')
 
-/** The members of a part. Wrap the object in {@link oneContent}. */
+/** The members of a part. The object must also be refined with {@link oneContent}. */
 export const partMembers = {
   text: text.exactOptional(),
   raw: base64.exactOptional(),
@@ -33,14 +33,14 @@ export const partMembers = {
 
 const CONTENTS = ['text', 'raw', 'url', 'data'] as const
 
-/** By presence, not truth: an empty text and a null datum are contents. */
+/** Presence counts, not truth: an empty text and null data are contents. */
 export const oneContent = (part: object, context: z.RefinementCtx): void => {
   if (CONTENTS.filter((content) => Object.hasOwn(part, content)).length !== 1) {
     context.addIssue({ code: 'custom', message: 'must hold exactly one of text, raw, url, data' })
   }
 }
 
-/** The members of an artifact but for its parts. */
+/** The members of an artifact except its parts. */
 export const artifactMembers = {
   artifactId: name,
   name: text.exactOptional(),

@@ -1,13 +1,13 @@
 /**
- * What answered a request for authorisation may be a credential. Who asked for it and who sent it
- * read it; everybody else, on every surface, reads this instead.
+ * The answer to an authorization request may be a credential. The agent that asked and the sender
+ * can read it; everybody else, on every surface, gets this in its place.
  */
 import { defined } from '../../base/defined.ts'
 import type { Message, Part, StoredMessage, TodoView } from '../../domain/todo.ts'
 
 const HIDDEN: Part[] = [{ text: '[an answer to a request for authorisation is not shown]' }]
 
-/** Nothing the sender put there is kept but the ids. */
+/** Of what the sender put there, only the ids are kept. */
 const hidden = ({ messageId, contextId, taskId, role }: Message): Message =>
   defined<Message>({ messageId, contextId, taskId, role, parts: HIDDEN })
 

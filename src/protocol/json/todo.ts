@@ -1,17 +1,18 @@
 /**
  * A todo, its attempts and its events as JSON for our own surfaces: the agent API, the operator
- * API and the event feeds. A2A has its own words for these in v1/ and v03/. The same
- * names as in the domain; times in RFC 3339 with milliseconds, so that a change of the domain
- * does not reach the wire unnoticed, each member is written down.
+ * API and the event feeds. A2A writes these its own way, in v1/ and v03/. Names are those of the
+ * domain and times are RFC 3339 with milliseconds. Each member is written down, so that a change to
+ * the domain does not reach the wire unnoticed.
  */
 import type { Attempt, Event, FeedEvent, StoredMessage, Todo, TodoView } from '../../domain/todo.ts'
+import { members } from './object.ts'
 
 export const fromTime = (time: Date): string => time.toISOString()
 
 export const fromTimeOrNull = (time: Date | null): string | null =>
   time === null ? null : fromTime(time)
 
-/** An inbox message that the holder has not acknowledged; any message where seqs matter. */
+/** A message with its seq: one that the holder has not acknowledged, or any whose seq matters. */
 export const fromStored = ({ seq, message, receivedAt, answers }: StoredMessage) => ({
   seq,
   message,
@@ -19,13 +20,13 @@ export const fromStored = ({ seq, message, receivedAt, answers }: StoredMessage)
   ...(answers !== null && { answers }),
 })
 
-/** Everything said so far, oldest first, and what it began with. */
+/** The message that it began with, and everything said so far, oldest first. */
 export const fromMessages = (messages: readonly StoredMessage[]) => ({
   message: messages[0]?.message ?? null,
   history: messages.map(({ message }) => message),
 })
 
-/** The limits that bind this attempt: moments, and the seconds it may go without progress. */
+/** The limits of this attempt: points in time, and the seconds it may go without progress. */
 export const fromDeadlines = (todo: Todo) => ({
   ...(todo.startedAt &&
     todo.startToCloseSeconds !== null && {
@@ -38,29 +39,18 @@ export const fromDeadlines = (todo: Todo) => ({
   }),
 })
 
+const upToInterrupt = members<Todo>()(
+  'id queue contextId state attempt maxAttempts attemptsTotal fence owner claimant',
+  'leaseExpiresAt interruptedAt',
+)
+const afterInterrupt = members<Todo>()(
+  'dueAt nextRetryAt progressAt seq unread createdAt updatedAt finishedAt statusAt',
+)
+
 const fromRow = (todo: Todo) => ({
-  id: todo.id,
-  queue: todo.queue,
-  contextId: todo.contextId,
-  state: todo.state,
-  attempt: todo.attempt,
-  maxAttempts: todo.maxAttempts,
-  attemptsTotal: todo.attemptsTotal,
-  fence: todo.fence,
-  owner: todo.owner,
-  claimant: todo.claimant,
-  leaseExpiresAt: fromTimeOrNull(todo.leaseExpiresAt),
-  interruptedAt: fromTimeOrNull(todo.interruptedAt),
+  ...upToInterrupt(todo),
   heldUntil: fromTimeOrNull(todo.interruptHeldUntil),
-  dueAt: fromTimeOrNull(todo.dueAt),
-  nextRetryAt: fromTimeOrNull(todo.nextRetryAt),
-  progressAt: fromTimeOrNull(todo.progressAt),
-  seq: todo.seq,
-  unread: todo.unread,
-  createdAt: fromTime(todo.createdAt),
-  updatedAt: fromTime(todo.updatedAt),
-  finishedAt: fromTimeOrNull(todo.finishedAt),
-  statusAt: fromTime(todo.statusAt),
+  ...afterInterrupt(todo),
   deadlines: fromDeadlines(todo),
   retryOf: todo.retryOf,
   effects: todo.effects,
@@ -69,7 +59,7 @@ const fromRow = (todo: Todo) => ({
   idleSeconds: todo.idleSeconds === null ? null : Math.floor(todo.idleSeconds),
 })
 
-/** A todo with its documents. `artifacts` is absent where they were not read, as in lists. */
+/** A todo with its documents. `artifacts` is absent if they were not read, as in lists. */
 export const fromView = (view: TodoView) => ({
   ...fromRow(view.todo),
   ...fromMessages(view.messages),
@@ -79,43 +69,21 @@ export const fromView = (view: TodoView) => ({
   ...(view.waitsBehind && { waitsBehind: view.waitsBehind }),
 })
 
-/** What the next holder learns of an attempt before its own. */
-export const fromPriorAttempt = (attempt: Attempt) => ({
-  seq: attempt.seq,
-  attempt: attempt.attempt,
-  claimant: attempt.claimant,
-  claimedAt: fromTime(attempt.claimedAt),
-  lastHeartbeatAt: fromTimeOrNull(attempt.lastHeartbeatAt),
-  endedAt: fromTimeOrNull(attempt.endedAt),
-  outcome: attempt.outcome,
-  disposition: attempt.disposition,
-  died: attempt.died,
-  summary: attempt.summary,
-})
+/** What the next holder learns about an earlier attempt. */
+export const fromPriorAttempt = members<Attempt>()(
+  'seq attempt claimant claimedAt lastHeartbeatAt endedAt outcome disposition died summary',
+)
+
+const ofOwnAttempt = members<Attempt>()('endpointId progressAt leaseExpiresAt cause')
 
 export const fromAttempt = (attempt: Attempt) => ({
   ...fromPriorAttempt(attempt),
-  endpointId: attempt.endpointId,
-  progressAt: fromTimeOrNull(attempt.progressAt),
-  leaseExpiresAt: fromTimeOrNull(attempt.leaseExpiresAt),
-  cause: attempt.cause,
+  ...ofOwnAttempt(attempt),
 })
 
-/** A committed fact, without the documents it carried. */
-export const fromEvent = (event: Event | FeedEvent) => ({
-  id: event.todoId,
-  queue: event.queue,
-  contextId: event.contextId,
-  seq: event.seq,
-  from: event.from,
-  to: event.to,
-  verb: event.verb,
-  retrying: event.retrying,
-  attempt: event.attempt,
-  fence: event.fence,
-  owner: event.owner,
-  claimant: event.claimant,
-  ready: event.ready,
-  detail: event.detail,
-  at: fromTime(event.at),
-})
+const ofEvent = members<Omit<Event, 'message' | 'artifact'>>()(
+  'queue contextId seq from to verb retrying attempt fence owner claimant ready detail at',
+)
+
+/** A committed event, without the documents it carried. */
+export const fromEvent = (event: Event | FeedEvent) => ({ id: event.todoId, ...ofEvent(event) })

@@ -1,7 +1,7 @@
 /**
- * The agent card as an operator writes it (`queues.put`). What A2A requires may be left out, or be
- * empty, and is then filled in by the server; addresses are ones that a reader may follow. Members
- * beyond these are kept as they came: a card may say more than this server reads.
+ * The agent card as an operator writes it (`queues.put`). Members that A2A requires may be missing or
+ * empty; the server fills them in. URLs must be safe for a reader to follow. Other members are kept
+ * as they came: a card may say more than this server reads.
  */
 import { z } from 'zod'
 import { isDeclarable } from '../a2a/extensions.ts'
@@ -13,7 +13,7 @@ const label = name.max(200)
 const prose = text.max(10_000)
 const list = <T extends z.ZodType>(item: T) => z.array(item).max(MAX_ITEMS)
 
-/** Readers make links of these: nothing but the web, so that no link runs a script. */
+/** Readers turn these into links, so only web addresses are allowed: no link may run a script. */
 const webUrl = z
   .string()
   .max(2000)
@@ -53,7 +53,7 @@ const unique =
 
 const skills = list(skill).superRefine(unique('id', 'names another skill, too'))
 
-/** Written into a header between commas, and compared letter by letter. */
+/** These are listed in a header, separated by commas, and compared character by character. */
 const extensionUri = z
   .string()
   .max(2000)
@@ -69,7 +69,7 @@ const extension = z.strictObject({
 
 const extensions = list(extension).superRefine(unique('uri', 'is there twice'))
 
-/** Of the public card and of what replaces it for who is authenticated. */
+/** Members of the public card, and of what replaces it for authenticated callers. */
 const members = {
   name: label.exactOptional(),
   description: prose.exactOptional(),

@@ -1,7 +1,7 @@
 /**
  * The operator API (`POST /operator`; docs/operating.md, "The operator API"): one row for each
- * method, and who may call it. The admin token may call everything; an endpoint that may watch
- * reads todos, one that may answer answers them. Which of them it sees, the service decides.
+ * method, and who may call it. The admin token may call everything; an endpoint with the verb
+ * `watch` reads todos, one with `answer` answers them. The service decides which todos it sees.
  */
 import type { z } from 'zod'
 import { defined } from '../../base/defined.ts'
@@ -19,14 +19,14 @@ import {
   fromPage,
   fromQueue,
   fromShown,
+  fromTodo,
   fromVended,
-  fromViewForOperators,
   fromWhy,
   toListFilter,
   toPut,
 } from './translate.ts'
 
-/** Rows that share a right: what each asks of the services, and how the result is answered. */
+/** Makes rows that share a right. Each says which service it calls and how it answers the result. */
 const rowsFor =
   (right: Right<Call>) =>
   <S extends z.ZodType, R>(
@@ -128,13 +128,13 @@ export const OPERATOR_METHODS: MethodTable = {
           idempotencyKey: readIdempotencyKey(ctx.idempotencyKey, undefined),
         }),
       ),
-    fromViewForOperators,
+    fromTodo,
   ),
   'todos.answer': answer(
     schema.answer,
     ({ operator }, { id, message, question }, { caller }) =>
       operator.answer(id, message, caller, question),
-    ({ view, receipt }) => ({ ...fromViewForOperators(view), receipt }),
+    ({ view, receipt }) => ({ ...fromTodo(view), receipt }),
   ),
   'todos.answerLink': answer(
     schema.answerLink,
@@ -150,23 +150,15 @@ export const OPERATOR_METHODS: MethodTable = {
   'todos.join': admin(
     schema.join,
     ({ operator }, { id, children, until }) => operator.join(id, children, until),
-    fromViewForOperators,
+    fromTodo,
   ),
-  'todos.retry': admin(
-    schema.byId,
-    ({ operator }, { id }) => operator.retry(id),
-    fromViewForOperators,
-  ),
+  'todos.retry': admin(schema.byId, ({ operator }, { id }) => operator.retry(id), fromTodo),
   'todos.why': watch(
     schema.byId,
     ({ operator }, { id }, { caller }) => operator.why(id, caller),
     fromWhy,
   ),
-  'todos.cancel': admin(
-    schema.byId,
-    ({ operator }, { id }) => operator.cancel(id),
-    fromViewForOperators,
-  ),
+  'todos.cancel': admin(schema.byId, ({ operator }, { id }) => operator.cancel(id), fromTodo),
 
   'deliveries.list': watch(
     schema.deliveryList,

@@ -1,6 +1,6 @@
 /**
  * The params of each method of `POST /operator` (docs/operating.md, "The operator API").
- * A policy and a card may be given in part; the service merges them with what is there.
+ * A policy and a card may be partial; the service merges them with the ones it has.
  */
 import { z } from 'zod'
 import { ENDPOINT_VERBS } from '../../domain/endpoint.ts'
@@ -23,7 +23,7 @@ import { card } from './card.ts'
 
 const message = messageFrom('ROLE_USER')
 const count = (min: number, max: number) => z.int().min(min).max(max)
-/** To be unset with null where it may be changed. */
+/** Where it can be changed, null removes it. */
 const concurrency = count(1, 100_000)
 const positive = z.number().positive()
 
@@ -56,7 +56,7 @@ export const putQueue = z.strictObject({
 
 export const removeQueue = z.strictObject({ name: queueName })
 
-/** What an endpoint may be given at its vending and changed to afterwards. */
+/** What an endpoint is vended with and can be changed to afterwards. */
 const terms = {
   name: name.max(200),
   queues: z.array(queueName).min(1).max(1000),
@@ -96,10 +96,10 @@ export const send = z.strictObject({
 export const fork = z.strictObject({ id: name, children })
 export const join = z.strictObject({ id: name, children: childIds, until })
 
-/** `question`: the seq of the one it is meant for, so that it never answers another one. */
+/** `question` is the seq of the question it is meant for, so that it never answers another one. */
 export const answer = z.strictObject({ id: name, message, question: seq.exactOptional() })
 
-/** At most as long as a question can wait by default settings. */
+/** A link lives at most as long as a question waits under the default settings. */
 export const answerLink = z.strictObject({
   id: name,
   expiresInSeconds: seconds(1, 7 * 86_400).exactOptional(),
@@ -112,7 +112,7 @@ export const revokeSession = z
 export const todoList = z
   .strictObject({
     ...todoQueryMembers,
-    /** Dead letters only: failed, with no retry to come. */
+    /** Dead letters only: todos that failed and have no retry to come. */
     dead: z.boolean().exactOptional(),
   })
   .prefault({})
@@ -126,7 +126,7 @@ export const deliveryList = z
   })
   .prefault({})
 
-/** How long the secret before still signs: nothing, up to thirty days. */
+/** The previous secret may keep signing for up to thirty days. */
 export const rotateSecret = z.strictObject({
   todoId: name,
   id: name,

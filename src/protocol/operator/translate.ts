@@ -1,6 +1,6 @@
 /**
  * What the operator API answers (docs/operating.md, "The operator API"). An endpoint is shown
- * without its token: only the answer to a vending or a rotation holds one, once.
+ * without its token: only the answer to a vending or a rotation contains one, once.
  */
 import type { z } from 'zod'
 import type { Endpoint } from '../../domain/endpoint.ts'
@@ -14,73 +14,47 @@ import type { OperatorService, Shown } from '../../service/operator/operator.ts'
 import type { Question } from '../../service/tasks/questions.ts'
 import { formOf } from '../json/answer-form.ts'
 import { toFilter } from '../json/fields.ts'
+import { members } from '../json/object.ts'
 import { withoutSecrets } from '../json/secrets.ts'
-import {
-  fromAttempt,
-  fromEvent,
-  fromStored,
-  fromTime,
-  fromTimeOrNull,
-  fromView,
-} from '../json/todo.ts'
+import { fromAttempt, fromEvent, fromStored, fromTimeOrNull, fromView } from '../json/todo.ts'
 import type { putQueue, todoList } from './schema.ts'
 
 type Put = Parameters<OperatorService['putQueue']>[0]
 
-/** Half a backoff passes as a whole one: the service lays it over the one that is there. */
+/** A partial backoff passes for a whole one, because the service merges it into the one it has. */
 export const toPut = (put: z.output<typeof putQueue>): Put => put as Put
 
-export const fromQueue = ({ name, card, policy, createdAt, updatedAt }: Queue) => ({
-  name,
-  card,
-  policy,
-  createdAt: fromTime(createdAt),
-  updatedAt: fromTime(updatedAt),
-})
+export const fromQueue = members<Queue>()('name card policy createdAt updatedAt')
 
-export const fromEndpoint = (endpoint: Endpoint) => ({
-  id: endpoint.id,
-  name: endpoint.name,
-  queues: endpoint.queues,
-  verbs: endpoint.verbs,
-  defaultLeaseSeconds: endpoint.defaultLeaseSeconds,
-  interruptTtlSeconds: endpoint.interruptTtlSeconds,
-  effects: endpoint.effects,
-  sendPerMinute: endpoint.sendPerMinute,
-  concurrency: endpoint.concurrency,
-  createdAt: fromTime(endpoint.createdAt),
-  expiresAt: fromTimeOrNull(endpoint.expiresAt),
-  revokedAt: fromTimeOrNull(endpoint.revokedAt),
-})
+export const fromEndpoint = members<Endpoint>()(
+  'id name queues verbs defaultLeaseSeconds interruptTtlSeconds effects sendPerMinute concurrency',
+  'createdAt expiresAt revokedAt',
+)
 
 export const fromVended = ({ endpoint, token }: { endpoint: Endpoint; token: string }) => ({
   endpoint: fromEndpoint(endpoint),
   token,
 })
 
-/** `dead`: ended failures only. */
+/** `dead` means only failures without a retry to come. */
 export const toListFilter = ({ dead, ...query }: z.output<typeof todoList>): TodoFilter => ({
   ...toFilter(query),
   ...(dead && { states: ['failed'], retrying: 'never' }),
 })
 
-export const fromViewForOperators = (view: TodoView) => fromView(withoutSecrets(view))
+export const fromTodo = (view: TodoView) => fromView(withoutSecrets(view))
 
-export const fromWhy = ({ why, since, until }: Why) => ({
-  why,
-  since: fromTime(since),
-  until: fromTimeOrNull(until),
-})
+export const fromWhy = members<Why>()('why since until')
 
 export const fromPage = ({ todos, nextPageToken, totalSize }: TodoPage) => ({
-  todos: todos.map(fromViewForOperators),
+  todos: todos.map(fromTodo),
   nextPageToken,
   totalSize,
 })
 
-/** The whole record: `messages` is the history with the place each has among the events. */
+/** The whole record. `messages` is the history again, with the seq of each message. */
 export const fromShown = (shown: Shown) => ({
-  ...fromViewForOperators(shown.view),
+  ...fromTodo(shown.view),
   messages: withoutSecrets(shown.view).messages.map(fromStored),
   attempts: shown.attempts.map(fromAttempt),
   children: shown.children,
@@ -92,42 +66,29 @@ export const fromQuestion = ({ seq, deadline, schema }: Question) => ({
   seq,
   deadline: fromTimeOrNull(deadline),
   schema,
-  /** The same for a person. */
+  /** The schema, for a person. */
   form: schema && formOf(schema),
 })
 
-export const fromAnswerLink = ({
-  url,
-  question,
-  expiresAt,
-}: Awaited<ReturnType<AnswerLinks['create']>>) => ({
-  url,
-  question,
-  expiresAt: fromTime(expiresAt),
-})
+export const fromAnswerLink =
+  members<Awaited<ReturnType<AnswerLinks['create']>>>()('url question expiresAt')
+
+const lifeOf = members<BoardSession>()('live createdAt expiresAt')
 
 export const fromBoardSession = (session: BoardSession) => ({
   id: session.id,
   endpoint: session.endpoint && { id: session.endpoint.id, name: session.endpoint.name },
-  live: session.live,
-  createdAt: fromTime(session.createdAt),
-  expiresAt: fromTime(session.expiresAt),
+  ...lifeOf(session),
 })
 
-/** Where it goes is shown without what may be secret in it. */
+const addressOf = members<Delivery>()('id todoId configId queue')
+const outcomeOf = members<Delivery>()(
+  'seq state attempts status reason createdAt attemptedAt nextAttemptAt settledAt',
+)
+
+/** The URL is shown without the parts that may be secret. */
 export const fromDelivery = (delivery: Delivery) => ({
-  id: delivery.id,
-  todoId: delivery.todoId,
-  configId: delivery.configId,
-  queue: delivery.queue,
+  ...addressOf(delivery),
   url: delivery.url === null ? null : maskUrl(delivery.url),
-  seq: delivery.seq,
-  state: delivery.state,
-  attempts: delivery.attempts,
-  status: delivery.status,
-  reason: delivery.reason,
-  createdAt: fromTime(delivery.createdAt),
-  attemptedAt: fromTimeOrNull(delivery.attemptedAt),
-  nextAttemptAt: fromTimeOrNull(delivery.nextAttemptAt),
-  settledAt: fromTimeOrNull(delivery.settledAt),
+  ...outcomeOf(delivery),
 })

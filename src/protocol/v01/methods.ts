@@ -1,8 +1,8 @@
 /**
  * The methods of A2A 0.1, for clients that know no other, beside those of 0.3 over the same rows
- * (docs/protocol.md, "The oldest clients"). Its own names are told by themselves. Names that it
- * shares with 0.3 are answered in 0.1's shapes where the id is one that its client made, which
- * nothing but 0.1 allows.
+ * (docs/protocol.md, "The oldest clients"). Methods whose names are its own are recognized by them.
+ * Those that it shares with 0.3 answer in 0.1's shapes if the id is one that a client made, which
+ * only 0.1 allows.
  */
 import { randomUUID } from 'node:crypto'
 import type { z } from 'zod'

@@ -1,7 +1,7 @@
 /**
  * What A2A 0.1 may send with the methods that only it has (docs/protocol.md, "The oldest clients").
- * Parts tell their kind by `type`, a message has no id, and what 0.3 calls configuration lies in
- * the params themselves.
+ * Parts name their kind in `type`, messages have no id, and what 0.3 calls configuration is in the
+ * params themselves.
  */
 import type { z } from 'zod'
 import { id, list, MAX_PARTS, message as members, optionalId, struct, texts } from '../v1/schema.ts'

@@ -1,7 +1,7 @@
 /**
  * A2A 0.1 (docs/protocol.md, "The oldest clients"): its send as a request of 1.0, and objects of
- * 0.3 as its own, under the id that the client gave. Pure. 0.1 asks for no history unless it says
- * how much.
+ * 0.3 as its own, under the id that the client gave. Pure. Without a length, 0.1 asks for no
+ * history.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { invalid } from '../../domain/errors.ts'
@@ -13,12 +13,12 @@ import { type Event03, type State03, type Task03, toPart, toPushConfig } from '.
 import type { StreamItem } from '../wire/method.ts'
 import type { TaskSendParams } from './schema.ts'
 
-/** Under this key of its metadata a task tells everybody else what its client calls it. */
+/** The task's metadata tells everybody else under this key what its client calls it. */
 const CLIENT_TASK_ID = 'urn:switchboard:client-task-id'
 
 export const DEFAULT_HISTORY = 0
 
-/** What 0.1 has no word for is said with the nearest one that asks the same of a client. */
+/** A state that 0.1 lacks becomes the nearest one that asks the same of a client. */
 const STATES = {
   submitted: 'submitted',
   working: 'working',
@@ -53,7 +53,7 @@ const toRequest = (
   }
 }
 
-/** A send whose task is not there yet. */
+/** A send whose task does not exist yet. */
 export const toFirst = (params: TaskSendParams, messageId: string): SendMessageRequest => ({
   ...toRequest(params, {
     messageId,
@@ -67,7 +67,7 @@ const ASKS = new Set<Task['status']['state']>([
   'TASK_STATE_AUTH_REQUIRED',
 ])
 
-/** What the client said last, where it says that again although nobody has asked it anything. */
+/** The client's last message, if this one repeats it although nobody has asked anything. */
 const repeated = (params: TaskSendParams, { status, history }: Task): string | undefined => {
   if (ASKS.has(status.state)) return undefined
   const last = history?.findLast(({ role }) => role === 'ROLE_USER')
@@ -78,8 +78,8 @@ const repeated = (params: TaskSendParams, { status, history }: Task): string | u
 }
 
 /**
- * A send to a task that is there. Messages of 0.1 have no id: words that repeat the last ones while
- * nothing was asked are taken for the same message, sent again. Refuses: invalid.
+ * A send to an existing task. Messages of 0.1 have no id, so one that repeats the last, while nothing
+ * was asked, counts as the same message sent again. Refuses: invalid.
  */
 export const toFollowUp = (
   params: TaskSendParams,
@@ -111,7 +111,7 @@ const fromStatus = ({ state, message, timestamp }: Task03['status']) => ({
   timestamp,
 })
 
-/** In 0.1 an artifact is named by its place among those of its task. */
+/** In 0.1 an artifact is identified by its index among those of its task. */
 const fromArtifact = ({ name, description, parts, metadata }: Artifact03, index: number) => ({
   ...(name !== undefined && { name }),
   ...(description !== undefined && { description }),
@@ -141,30 +141,30 @@ export type Event01 =
   | { id: string; status: Status01; final: boolean }
   | { id: string; artifact: Artifact01 }
 
-/** Which place each artifact has; one that was not seen before gets the next. */
-const createPlaces = ({ artifacts = [] }: Pick<Task03, 'artifacts'>) => {
-  const places = new Map(artifacts.map(({ artifactId }, index) => [artifactId, index]))
+/** The index of each artifact; one that was not seen before gets the next. */
+const createIndexes = ({ artifacts = [] }: Pick<Task03, 'artifacts'>) => {
+  const indexes = new Map(artifacts.map(({ artifactId }, index) => [artifactId, index]))
   return (artifactId: string): number => {
-    const place = places.get(artifactId) ?? places.size
-    places.set(artifactId, place)
-    return place
+    const index = indexes.get(artifactId) ?? indexes.size
+    indexes.set(artifactId, index)
+    return index
   }
 }
 
 /**
- * A stream of 0.3 under the client's id. 0.1 has no event for a whole task: it comes as its
- * artifacts and its status. A stream that does not begin with one asks `readTask` for the places of
- * what came before it.
+ * A stream of 0.3 under the client's id. 0.1 has no event for a whole task, so that becomes one event
+ * for each artifact and one for the status. A stream that does not begin with a task calls
+ * `readTask` for the indexes of the artifacts before it.
  */
 export async function* fromStream(
   items: AsyncIterable<StreamItem<Event03>>,
   id: string,
   readTask: () => Promise<Task03>,
 ): AsyncGenerator<StreamItem<Event01>> {
-  let placeOf: ReturnType<typeof createPlaces> | undefined
+  let indexOf: ReturnType<typeof createIndexes> | undefined
   for await (const { result: event, ...item } of items) {
     if (event.kind === 'task') {
-      placeOf = createPlaces(event)
+      indexOf = createIndexes(event)
       for (const [index, artifact] of (event.artifacts ?? []).entries()) {
         yield { result: { id, artifact: fromArtifact(artifact, index) } }
       }
@@ -174,10 +174,10 @@ export async function* fromStream(
     } else if (event.kind === 'status-update') {
       yield { ...item, result: { id, status: fromStatus(event.status), final: event.final } }
     } else {
-      placeOf ??= createPlaces(await readTask())
+      indexOf ??= createIndexes(await readTask())
       const { artifact, append, lastChunk } = event
       const shown = {
-        ...fromArtifact(artifact, placeOf(artifact.artifactId)),
+        ...fromArtifact(artifact, indexOf(artifact.artifactId)),
         ...(append && { append }),
         ...(lastChunk && { lastChunk }),
       }

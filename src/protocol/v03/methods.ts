@@ -1,7 +1,7 @@
 /**
  * The methods of A2A 0.3 over JSON-RPC, each over its row of 1.0: its params become that row's
- * request, and what the row answers is put into the words of 0.3. Rights, refusals and what a task
- * may do are the row's.
+ * request, and the row's answer is translated back. Rights, refusals and what a task may do are the
+ * row's.
  */
 import { isRefusal } from '../../domain/errors.ts'
 import { toV03Card } from '../a2a/card-forms.ts'
@@ -35,7 +35,7 @@ export const createV03Methods = (v1: V1Methods) => {
   const read = async (ctx: QueueCall, id: string, historyLength?: number) =>
     fromTask(await v1.GetTask.call(ctx, { id, historyLength }))
 
-  /** A task that has ended is no error in 0.3: it is given as it is, and that is all. */
+  /** In 0.3 a task that has ended is no error: the stream is the task as it is, and nothing more. */
   const resubscribe = async (ctx: QueueCall, id: string) => {
     acceptStream(ctx.queue)
     try {
@@ -43,7 +43,7 @@ export const createV03Methods = (v1: V1Methods) => {
       const now = ctx.lastEventId === null ? undefined : (await read(ctx, id, 0)).status
       return toStream(items, now)
     } catch (error) {
-      // Streams are served, so what is not supported is to follow what has ended.
+      // Streams are served, so what is unsupported is following a task that has ended.
       if (!isRefusal(error, 'unsupported')) throw error
       return only(await read(ctx, id))
     }

@@ -1,8 +1,8 @@
 /**
  * The objects of A2A 0.3 in the JSON of its proto, which its clients speak over HTTP+JSON
  * (docs/protocol.md, "In 0.3"): `content` in a message, no `kind`, enums by name, parts told apart
- * by their member. Pure, from the objects of its JSON Schema. The proto has no place for a part's
- * metadata, a file's name and referenced tasks, and strict readers refuse what it does not know:
+ * by their member. Pure, made from the objects of its JSON Schema. The proto has no place for a
+ * part's metadata, a file's name or referenced tasks, and strict readers refuse unknown members, so
  * these are left out.
  */
 
@@ -17,7 +17,7 @@ import type {
   Task03,
 } from './translate.ts'
 
-/** With the two Ls of the proto. */
+/** The proto spells CANCELLED with two Ls. */
 export const PROTO_STATES = {
   submitted: 'TASK_STATE_SUBMITTED',
   working: 'TASK_STATE_WORKING',
@@ -89,7 +89,7 @@ export const protoEvent = (event: Event03) => {
   }
 }
 
-/** A resource by its name, as gRPC has them. */
+/** A resource under its name, as gRPC writes it. */
 export const protoPushConfig = ({
   taskId,
   pushNotificationConfig,
@@ -98,15 +98,15 @@ export const protoPushConfig = ({
   pushNotificationConfig,
 })
 
-/** `{type:'http', …}` with the same under the proto's name for it. */
+/** `{type:'http', …}` and the same again under the proto's name for it. */
 const bothSchemes = (scheme: JsonObject): JsonObject => {
   const { type, ...httpAuthSecurityScheme } = scheme
   return type === 'http' ? { ...scheme, httpAuthSecurityScheme } : scheme
 }
 
 /**
- * A card is the one object that some clients read by the JSON Schema here, too, and others by the
- * proto. Both find a security scheme of theirs in this one.
+ * Even over HTTP+JSON some clients read a card by the JSON Schema, and others by the proto. Both find
+ * their form of each security scheme in this one.
  */
 export const protoCard = (card: JsonObject): JsonObject => {
   const schemes = Object.entries(card.securitySchemes as JsonObject)

@@ -1,6 +1,6 @@
 /**
- * The push configs of 0.3 over those of 1.0. 0.3 need not name a config: who asks for one without an
- * id means the one that was set without an id, or else the only one there is.
+ * The push configs of 0.3 over those of 1.0. In 0.3 a config needs no name: a request without an id
+ * means the config that was set without an id, or else the only one there is.
  */
 import { isRefusal } from '../../domain/errors.ts'
 import type { TodoView } from '../../domain/todo.ts'
@@ -12,8 +12,8 @@ import type { QueueCall } from '../wire/method.ts'
 import { DEFAULT_CONFIG_ID, fromPushConfig, fromTask } from './translate.ts'
 
 /**
- * The body of a webhook: the whole task, as the event left it. Who listens there has not been asked
- * who they are, so they do not read credentials.
+ * The body of a webhook: the whole task, as the event left it. Whoever listens there is not
+ * authenticated, so the body holds no credentials.
  */
 export const fromOwed = ({ view }: { view: TodoView | null }) => ({
   contentType: 'application/json',
@@ -40,7 +40,7 @@ export const createPush = (v1: V1Methods) => {
   const read = async (ctx: QueueCall, taskId: string, id: string): Promise<PushConfig> =>
     v1.GetTaskPushNotificationConfig.call(ctx, { taskId, id })
 
-  /** Refuses: not_found, also where there are several and none is the default. */
+  /** Refuses: not_found, also if there are several and none is the default. */
   const readUnnamed = async (ctx: QueueCall, taskId: string): Promise<PushConfig> => {
     try {
       return await read(ctx, taskId, DEFAULT_CONFIG_ID)

@@ -1,7 +1,7 @@
 /**
- * The rows of A2A 0.3 over HTTP+JSON: those over JSON-RPC, with bodies of either dialect read and
- * all answers in the JSON of the proto. Two differ in more: a list of tasks, which JSON-RPC has not
- * got, is a bare array, and what is deleted is answered with an object.
+ * The rows of A2A 0.3 over HTTP+JSON: those over JSON-RPC, but they read bodies of either dialect
+ * and answer in the JSON of the proto. Two differ in more: the list of tasks, which JSON-RPC does
+ * not have, is a bare array, and a deletion is answered with an object.
  */
 
 import type { V1Methods } from '../v1/methods.ts'
@@ -24,15 +24,15 @@ async function* protoEvents(
   for await (const { result, ...item } of items) yield { ...item, result: protoEvent(result) }
 }
 
-/** The row, with its answer put into other words, and with what it reads put into its own. */
-const worded = <P, R, W>(
+/** The row with its answer translated, and optionally with a schema that reads more forms. */
+const answering = <P, R, W>(
   row: UnaryRow<QueueCall, P, R>,
-  words: (result: R) => W,
+  from: (result: R) => W,
   params = row.params,
 ): UnaryRow<QueueCall, P, W> => ({
   ...row,
   params,
-  call: async (ctx, read) => words(await row.call(ctx, read)),
+  call: async (ctx, read) => from(await row.call(ctx, read)),
 })
 
 const streamed = <P>(
@@ -47,35 +47,35 @@ const streamed = <P>(
 export const createV03RestMethods = (v1: V1Methods, v03: V03Methods) => {
   const { MessageSendParams, TaskQueryParams, TaskPushNotificationConfig } = REST_PARAMS
   return {
-    'message/send': worded(v03['message/send'], protoSent, MessageSendParams),
+    'message/send': answering(v03['message/send'], protoSent, MessageSendParams),
     'message/stream': streamed(v03['message/stream'], MessageSendParams),
-    'tasks/get': worded(v03['tasks/get'], protoTask, TaskQueryParams),
+    'tasks/get': answering(v03['tasks/get'], protoTask, TaskQueryParams),
     'tasks/list': unary(
       REST_PARAMS.ListTasks,
       async (ctx: QueueCall, request) =>
         (await v1.ListTasks.call(ctx, request)).tasks.map((task) => protoTask(fromTask(task))),
       v1.ListTasks.right,
     ),
-    'tasks/cancel': worded(v03['tasks/cancel'], protoTask),
+    'tasks/cancel': answering(v03['tasks/cancel'], protoTask),
     'tasks/resubscribe': streamed(v03['tasks/resubscribe']),
-    'tasks/pushNotificationConfig/set': worded(
+    'tasks/pushNotificationConfig/set': answering(
       v03['tasks/pushNotificationConfig/set'],
       protoPushConfig,
       TaskPushNotificationConfig,
     ),
-    'tasks/pushNotificationConfig/get': worded(
+    'tasks/pushNotificationConfig/get': answering(
       v03['tasks/pushNotificationConfig/get'],
       protoPushConfig,
     ),
-    'tasks/pushNotificationConfig/list': worded(
+    'tasks/pushNotificationConfig/list': answering(
       v03['tasks/pushNotificationConfig/list'],
       (configs) => ({ configs: configs.map(protoPushConfig) }),
     ),
-    'tasks/pushNotificationConfig/delete': worded(
+    'tasks/pushNotificationConfig/delete': answering(
       v03['tasks/pushNotificationConfig/delete'],
       () => ({}),
     ),
-    'agent/getAuthenticatedExtendedCard': worded(
+    'agent/getAuthenticatedExtendedCard': answering(
       v03['agent/getAuthenticatedExtendedCard'],
       protoCard,
     ),

@@ -1,7 +1,7 @@
 /**
  * What A2A 0.3 may send over HTTP+JSON, in either of its two dialects: the objects of its JSON
- * Schema, and the JSON of its proto, told by `content` in place of `parts`. The latter is put into
- * the former and read by the same schemas; a fault is named by the field of the former.
+ * Schema, and the JSON of its proto, recognized by `content` in place of `parts`. The latter is
+ * translated into the former and read by the same schemas, which name the fields at fault.
  */
 import { z } from 'zod'
 import { isObject, snake } from '../json/object.ts'
@@ -34,7 +34,7 @@ const ROLES: ReadonlyMap<unknown, string> = new Map([
   ['ROLE_AGENT', 'agent'],
 ])
 
-/** `{data:{data:{…}}}`: in the proto a part's data is a message of its own. */
+/** Unwraps `{data:{data:{…}}}`: in the proto a part's data is a message of its own. */
 const corePart = changed((part) => {
   const { data } = part
   return isObject(data) && Object.hasOwn(data, 'data') ? { ...part, data: data.data } : part
@@ -47,7 +47,7 @@ const coreMessage = changed((message) => {
   return { ...rest, role, parts: Array.isArray(content) ? content.map(corePart) : content }
 })
 
-/** To the proto no length is unlimited, and is what a length that was not set looks like. */
+/** In the proto zero is how a length that was not set looks, and no length means no limit. */
 const unlimited = changed((params) => {
   const length = member(params, 'historyLength')
   if (length !== 0 && length !== '0') return params
@@ -55,20 +55,20 @@ const unlimited = changed((params) => {
   return rest
 })
 
-/** A flag that is not set is false in the proto, which writes no false. */
+/** The proto does not write false, so a missing flag is false. */
 const settled = changed((configuration) => ({
   ...configuration,
   blocking: configuration.blocking ?? false,
 }))
 
-/** The proto writes no empty list: an authentication without schemes has none. */
+/** The proto does not write empty lists, so missing schemes are an empty list. */
 const coreConfig = changed((config) => {
   const { authentication } = config
   if (!isObject(authentication)) return config
   return { ...config, authentication: { ...authentication, schemes: authentication.schemes ?? [] } }
 })
 
-/** Either dialect calls the inline push config otherwise. */
+/** The two dialects have different names for the inline push config. */
 const corePush = changed((configuration) => {
   const given =
     member(configuration, 'pushNotificationConfig') ?? member(configuration, 'pushNotification')
@@ -76,7 +76,7 @@ const corePush = changed((configuration) => {
   return { ...configuration, pushNotificationConfig: coreConfig(given) }
 })
 
-/** The proto's own name of the message is `request`. */
+/** The proto calls the message `request`. */
 const coreSend = changed((params) => {
   const message = params.message ?? params.request
   const isProto = isObject(message) && message.content !== undefined && !('parts' in message)
@@ -90,7 +90,7 @@ const coreSend = changed((params) => {
 
 const NAME = /^tasks\/([^/]+)(?:\/pushNotificationConfigs(?:\/(.*))?)?$/
 
-/** Of a resource's name, `tasks/T/pushNotificationConfigs/C`, its T and its C. */
+/** T and C of a resource's name, `tasks/T/pushNotificationConfigs/C`. */
 const partsOf = (name: unknown): { task?: string | undefined; config?: string | undefined } => {
   const [, task, config] = (typeof name === 'string' && NAME.exec(name)) || []
   return { task, config }
@@ -99,7 +99,7 @@ const partsOf = (name: unknown): { task?: string | undefined; config?: string | 
 /**
  * A config in any of the forms that clients send, since the text, the proto and the SDKs of 0.3
  * differ: `{name, pushNotificationConfig}`, `{config}` around that or around the bare config,
- * `{parent, configId, config}`. What names another task than the path does is refused.
+ * `{parent, configId, config}`. A config that names another task than the path does is refused.
  */
 const coreSet = (params: unknown, context: z.RefinementCtx): unknown => {
   if (!isObject(params)) return params
@@ -118,7 +118,7 @@ const coreSet = (params: unknown, context: z.RefinementCtx): unknown => {
 
 /* -------------------------------------------------------------------- list */
 
-/** The states by their names in 0.3 and in its proto, beside those of 1.0. */
+/** A 1.0 state for each name that 0.3 or its proto has for it. */
 const STATE_NAMES: ReadonlyMap<unknown, string> = new Map(
   Object.entries(STATES).flatMap(([name, state]) => [
     [state, name],
@@ -131,7 +131,7 @@ const coreList = changed((params) => {
   return status === undefined ? params : { ...params, status }
 })
 
-/** By the names of rest-methods.ts, where they differ from those over JSON-RPC. */
+/** The schemas that differ from those over JSON-RPC. */
 export const REST_PARAMS = {
   MessageSendParams: z.preprocess(coreSend, PARAMS.MessageSendParams),
   TaskQueryParams: z.preprocess(unlimited, PARAMS.TaskQueryParams),

@@ -1,8 +1,8 @@
 /**
  * What A2A 0.3 may send over JSON-RPC (its JSON Schema decides): one schema for each kind of params,
- * under its official name. Read as 1.0 is: unknown members dropped, null is absent, ids and lists
- * bounded, so that what passes here passes there. `kind` need not be said, since 0.3's own examples
- * leave it out; said wrongly, it is refused.
+ * under its official name. It is read like 1.0, with unknown members dropped, null absent, ids and
+ * lists bounded, so that whatever passes here also passes there. `kind` is optional, since 0.3's own
+ * examples leave it out, but a wrong one is refused.
  */
 import { z } from 'zod'
 import {
@@ -32,7 +32,7 @@ const setOf = <K extends string>(given: object, names: readonly K[]): K[] =>
 const BYTES = ['bytes', 'fileWithBytes', 'data'] as const
 const URIS = ['uri', 'fileWithUri'] as const
 
-/** `bytes` or `uri`; also under the names that texts about 0.3 give them by mistake. */
+/** `bytes` or `uri`, also under the names that texts about 0.3 give them by mistake. */
 const file = members({
   name: optionalText,
   mimeType: optionalText,
@@ -67,8 +67,8 @@ const partMembers = {
 }
 
 /**
- * A part whose kind is told by `discriminator`: 0.1 calls it `type`. Where a part of 0.3 has no
- * `kind`, its `type` is most likely that of an older client, and may not be wrong either.
+ * A part whose kind is in `discriminator`, which 0.1 calls `type`. If a part of 0.3 has no `kind`, a
+ * `type` is most likely an older client's, and may not be wrong either.
  */
 export const partBy = (discriminator: 'kind' | 'type') =>
   members<typeof partMembers>({
@@ -77,15 +77,15 @@ export const partBy = (discriminator: 'kind' | 'type') =>
   })
     .superRefine((given, context) => {
       const contents = setOf(given, KINDS)
-      const { type, kind: told = type } = given as { kind?: string; type?: string }
+      const { type, kind: named = type } = given as { kind?: string; type?: string }
       if (contents.length !== 1) {
         context.addIssue({
           code: 'custom',
           message: `must hold exactly one of ${KINDS.join(', ')}`,
         })
-      } else if (told !== undefined && told !== contents[0]) {
-        const isKind = KINDS.some((name) => name === told)
-        const path = [isKind ? told : 'type']
+      } else if (named !== undefined && named !== contents[0]) {
+        const isKind = KINDS.some((name) => name === named)
+        const path = [isKind ? named : 'type']
         const message = isKind ? `is required by its ${discriminator}` : NO_KIND
         context.addIssue({ code: 'custom', path, message })
       }
@@ -110,7 +110,7 @@ const message = members({
   referenceTaskIds: list(id, 0, MAX_LIST).optional(),
 })
 
-/** 0.3 lists schemes and has one text for the credentials of all; one can be used, the first. */
+/** 0.3 lists schemes, with one text for the credentials of all; only the first can be used. */
 const authentication = members({
   schemes: list(z.string().min(1), 0, 10),
   credentials: optionalText,
@@ -135,7 +135,7 @@ const configuration = members({
   blocking: flag,
 })
 
-/** By their names in the JSON Schema, `params` of one or more methods each. */
+/** Params of one or more methods each, under their names in the JSON Schema. */
 export const PARAMS = {
   MessageSendParams: members({
     message,
@@ -156,14 +156,14 @@ export const PARAMS = {
     pushNotificationConfigId: id,
     metadata: struct,
   }),
-  /** The one method that has none. */
+  /** For the one method without params. */
   Nothing: orNothing(members({})),
 } as const
 
 export type MessageSendParams = z.output<(typeof PARAMS)['MessageSendParams']>
 export type PushNotificationConfig = z.output<typeof pushNotificationConfig>
 
-/** What occurs inside params only, for whoever compares it with the JSON Schema. */
+/** What occurs only inside params, for tests that compare it with the JSON Schema. */
 export const NESTED = {
   Message: message,
   MessageSendConfiguration: configuration,

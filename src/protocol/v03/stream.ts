@@ -1,7 +1,7 @@
 /**
- * A stream of 1.0 as one of 0.3: bare events with `kind`, and an end where the agent asks or the
- * task ends. The last event is a status update, and it alone is `final`: the schema of 0.3 says
- * that `final` marks the last event of a stream, and not in which states.
+ * A stream of 1.0 as one of 0.3: bare events with `kind`, and an end when the agent asks something or
+ * the task ends. The last event is a status update and the only one that is `final`: the schema of
+ * 0.3 says that `final` marks the last event of a stream, but not in which states.
  */
 import type { JsonObject } from '../../domain/todo.ts'
 import { RECEIPT } from '../v1/translate.ts'
@@ -15,20 +15,20 @@ import {
   toStatusUpdate,
 } from './translate.ts'
 
-/** In all other states somebody else has the word. */
+/** In all other states it is somebody else's turn. */
 const AT_WORK: ReadonlySet<State03> = new Set(['submitted', 'working'])
 
-/** The message that opened the stream has answered the question that the task still shows. */
+/** The message that opened the stream answered the question that the task still shows. */
 const isAnswered = ({ metadata }: Task03): boolean =>
   (metadata?.[RECEIPT] as JsonObject | undefined)?.outcome === 'deferred'
 
-/** A task after which a stream has nothing to say until its client does something. */
+/** After such a task a stream has nothing to say until its client does something. */
 export const isOver = (task: Task03): boolean =>
   !AT_WORK.has(task.status.state) && !isAnswered(task)
 
 /**
- * `now` is the task's status when a reader came back for what it had missed: a question older than
- * that has been answered meanwhile, and ends nothing.
+ * `now` is the task's status when a client came back for what it had missed: an older question has
+ * been answered in the meantime and does not end the stream.
  */
 export async function* toStream(
   items: AsyncIterable<StreamItem<StreamResponse>>,

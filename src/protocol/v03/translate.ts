@@ -1,8 +1,7 @@
 /**
- * A2A 1.0 in the words of 0.3, in both directions (docs/protocol.md, "Version 0.3"). Pure: params
- * in, requests of 1.0 out; objects of 1.0 in, objects of 0.3 out. Ids, texts and times are left as
- * they are. What 0.3 has no place for goes into the metadata of its part, and comes back from
- * there.
+ * A2A 1.0 translated to 0.3 and back (docs/protocol.md, "Version 0.3"). Pure: params become requests
+ * of 1.0, objects of 1.0 become objects of 0.3. Ids, texts and times stay as they are. What 0.3 has
+ * no place for goes into its part's metadata, and comes back from there.
  */
 
 import { defined } from '../../base/defined.ts'
@@ -19,7 +18,7 @@ import type {
 } from '../v1/wire.ts'
 import type { MessageSendParams, Part03, PushNotificationConfig } from './schema.ts'
 
-/** A new state of 1.0 does not compile until it has a name here. */
+/** Until a new state of 1.0 has a name here, nothing compiles. */
 export const STATES = {
   TASK_STATE_SUBMITTED: 'submitted',
   TASK_STATE_WORKING: 'working',
@@ -35,7 +34,7 @@ export type State03 = (typeof STATES)[TaskState]
 
 const ROLES = { ROLE_USER: 'user', ROLE_AGENT: 'agent' } as const
 
-/** Keys of a part's metadata: what 0.3 knows of files only, and of data that is no object. */
+/** Keys of a part's metadata, for what 0.3 has on files only and for data that is no object. */
 const MEDIA_TYPE = 'urn:switchboard:media-type'
 const FILENAME = 'urn:switchboard:filename'
 const WRAPPED = 'urn:switchboard:wrapped'
@@ -45,7 +44,7 @@ const WRAPPED = 'urn:switchboard:wrapped'
 const isOnly = (data: JsonObject, name: string): boolean =>
   Object.hasOwn(data, name) && Object.keys(data).length === 1
 
-/** What {@link fromPart} had put into the metadata, and what else is there. */
+/** What {@link fromPart} put into the metadata, and what else is there. */
 const unpack = ({ metadata = {}, data }: Part03) => {
   const packed: string[] = []
   const unpacked = (key: string): string | undefined => {
@@ -79,7 +78,7 @@ export const toPart = (part: Part03): Part => {
   return defined<Part>({ data: isWrapped ? data?.value : data, ...rest })
 }
 
-/** Of a config without an id, so that setting it again, or with another send, replaces it. */
+/** The id of a config without one, so that setting it again replaces it. */
 export const DEFAULT_CONFIG_ID = 'default'
 
 export const toPushConfig = (config: PushNotificationConfig): PushConfig => {
@@ -94,17 +93,17 @@ export const toPushConfig = (config: PushNotificationConfig): PushConfig => {
 }
 
 /**
- * A send waits unless it is told not to. The schema of 0.3 gives `blocking` no default; 1.0 waits,
+ * A send waits unless it says otherwise. The schema of 0.3 gives `blocking` no default; 1.0 waits,
  * and so do the servers of the 0.3 SDKs.
  */
 export const toSendRequest = (params: MessageSendParams): SendMessageRequest => {
   const { message, configuration, metadata } = params
   const { kind: _, role: __, parts, ...rest } = message
-  const { blocking, pushNotificationConfig, ...wishes } = configuration ?? {}
+  const { blocking, pushNotificationConfig, ...options } = configuration ?? {}
   return {
     message: { ...rest, role: 'ROLE_USER', parts: parts.map(toPart) },
     configuration: {
-      ...wishes,
+      ...options,
       returnImmediately: blocking === false,
       ...(pushNotificationConfig && {
         taskPushNotificationConfig: toPushConfig(pushNotificationConfig),
@@ -170,14 +169,14 @@ export type Task03 = ReturnType<typeof fromTask>
 export const fromSent = (response: SendMessageResponse) =>
   'task' in response ? fromTask(response.task) : fromMessage(response.message)
 
-/** A status update; `final` where its stream ends with it. */
+/** A status update, `final` if its stream ends with it. */
 export const toStatusUpdate = (
   { taskId, contextId }: TaskIds,
   status: Task03['status'],
   final: boolean,
 ) => ({ kind: 'status-update' as const, taskId, contextId, status, final })
 
-/** One event of a stream; `final` is for the stream to decide. */
+/** One event of a stream; the stream decides what is `final`. */
 export const fromStreamed = (response: StreamResponse) => {
   if ('task' in response) return fromTask(response.task)
   if ('statusUpdate' in response) {
@@ -190,7 +189,7 @@ export const fromStreamed = (response: StreamResponse) => {
 
 export type Event03 = ReturnType<typeof fromStreamed>
 
-/** Nested again; `schemes` has the one that is used. */
+/** Nested again; `schemes` lists the one that is used. */
 export const fromPushConfig = ({ id, url, token, authentication }: PushConfig, taskId: string) => ({
   taskId,
   pushNotificationConfig: defined({

@@ -1,6 +1,6 @@
 /**
- * What a queue's card promises, and so what a request may ask of it (spec 3.3.4, 3.1.1): streams,
- * the extended card, media types. Checked after the params and before a service is asked.
+ * What a queue's card promises, and so what a request may ask for (spec 3.3.4, 3.1.1): streams,
+ * webhooks, media types. Checked after the params and before a service is called.
  */
 import { invalid, Refusal } from '../../domain/errors.ts'
 import type { Queue } from '../../domain/queue.ts'
@@ -10,19 +10,19 @@ import { offersPush, offersStreaming } from '../a2a/interfaces.ts'
 import { INLINE_PUSH } from './push.ts'
 import type { SendMessageRequest } from './schema.ts'
 
-/** Refuses: unsupported, where the card switches streaming off. */
+/** Refuses: unsupported, if the card switches streaming off. */
 export const acceptStream = (queue: Queue): void => {
   if (!offersStreaming(queue.card)) throw new Refusal('unsupported')
 }
 
 const essence = (mediaType: string): string => (mediaType.split(';')[0] ?? '').trim().toLowerCase()
 
-/** `image/png` is in `image/png`, `image/*` and `*` + `/*`; parameters do not count. */
+/** `image/png` matches `image/png`, `image/*` and `*` + `/*`; parameters do not count. */
 const isIn = (mediaType: string, modes: readonly string[]): boolean => {
-  const asked = essence(mediaType)
+  const given = essence(mediaType)
   return modes.map(essence).some((mode) => {
-    if (mode === '*/*' || mode === asked) return true
-    return mode.endsWith('/*') && asked.startsWith(mode.slice(0, -1))
+    if (mode === '*/*' || mode === given) return true
+    return mode.endsWith('/*') && given.startsWith(mode.slice(0, -1))
   })
 }
 
@@ -30,12 +30,12 @@ const acceptPart = (part: Pick<Part, 'mediaType'>, modes: readonly string[]): vo
   if (part.mediaType && !isIn(part.mediaType, modes)) throw new Refusal('content_type')
 }
 
-/** Refuses: push_unsupported, where the card switches push notifications off. */
+/** Refuses: push_unsupported, if the card switches push notifications off. */
 export const acceptPush = (queue: Queue): void => {
   if (!offersPush(queue.card)) throw new Refusal('push_unsupported')
 }
 
-/** A config that came with a message is for the task of that message and no other. */
+/** A config that comes with a message may be for that message's task only. */
 const acceptInline = ({ message, configuration }: SendMessageRequest): void => {
   const taskId = configuration?.taskPushNotificationConfig?.taskId
   if (taskId !== undefined && taskId !== message.taskId) {
@@ -44,9 +44,9 @@ const acceptInline = ({ message, configuration }: SendMessageRequest): void => {
 }
 
 /**
- * Refuses: push_unsupported also for an inline push config (a client that waits for a call that
- * never comes is worse off than one that is told), content_type for a part whose media type the
- * card leaves out. A queue that declares no input modes takes any.
+ * Refuses: push_unsupported even for an inline push config (a client that is refused is better off
+ * than one that waits for a call that never comes), content_type for a part whose media type the
+ * card does not list. A queue that declares no input modes accepts any.
  */
 export const acceptSend = (queue: Queue, request: SendMessageRequest): void => {
   if (request.configuration?.taskPushNotificationConfig) acceptPush(queue)

@@ -1,7 +1,7 @@
 /**
- * The eleven methods of A2A 1.0, one row each (spec 3.1, 9.4). A row translates, asks one service
- * and translates back; how long a send waits and what a stream shows is decided here, what a
- * state allows is not.
+ * The eleven methods of A2A 1.0, one row each (spec 3.1, 9.4). A row translates, calls one service
+ * and translates back. How long a send waits and what a stream shows is decided here; what a state
+ * allows is not.
  */
 import type { z } from 'zod'
 import { defined } from '../../base/defined.ts'
@@ -31,23 +31,23 @@ import {
 import type { StreamResponse } from './wire.ts'
 
 export interface V1Options {
-  /** Where the server is reached from outside. */
+  /** Where clients reach the server. */
   publicUrl: () => string
   /** Signs a card for this public address; absent: cards are not signed. */
   signCard?: (card: AgentCard, publicUrl: string) => Promise<AgentCard>
-  /** The longest a blocking send waits, in milliseconds; then the task is answered as it is. */
+  /** The longest that a blocking send waits, in milliseconds; then it answers with the task as it is. */
   maxWaitMs?: number
 }
 
 const MAX_WAIT_MS = 600_000
 
-/** Who reads a task that another has sent does not read that one's credentials with it. */
+/** Somebody who reads a task that another sent does not get the sender's credentials with it. */
 const shown = ({ caller }: QueueCall, view: TodoView): TodoView =>
   caller.kind === 'endpoint' && caller.endpoint.id === view.todo.clientId
     ? view
     : withoutSecrets(view)
 
-/** Someone who only answers may reply to a task and not begin one. */
+/** An endpoint that may only answer can reply to a task, but cannot begin one. */
 const send = async (ctx: QueueCall, request: SendMessageRequest): Promise<Sent> => {
   acceptSend(ctx.queue, request)
   if (request.message.taskId === undefined) own(ctx)
@@ -61,11 +61,11 @@ const send = async (ctx: QueueCall, request: SendMessageRequest): Promise<Sent> 
   return sent
 }
 
-/** In a header: no object of the protocol has a place for it. */
+/** The secret goes into a header, because no object of the protocol has a place for it. */
 const showSecret = (ctx: QueueCall, secret: string): void =>
   ctx.setHeader('Switchboard-Webhook-Secret', secret)
 
-/** The todo once it is settled; as it is, where that takes too long or the server stops. */
+/** The todo once it is settled, or as it is if that takes too long or the server stops. */
 const settled = async (ctx: QueueCall, sent: Sent, maxWaitMs: number): Promise<TodoView> => {
   const { id } = sent.view.todo
   const { watch, client } = ctx.services
@@ -75,7 +75,7 @@ const settled = async (ctx: QueueCall, sent: Sent, maxWaitMs: number): Promise<T
   return view ?? client.get(id, answering(ctx))
 }
 
-/** The events after `after` that a stream shows, each under its seq. */
+/** The events after `after` that a stream shows, each with its seq as id. */
 async function* events(
   ctx: QueueCall,
   id: string,
@@ -88,7 +88,7 @@ async function* events(
   }
 }
 
-/** The task as it is, then what becomes of it. */
+/** The task as it is, then what happens to it. */
 async function* taskThenEvents(
   ctx: QueueCall,
   view: TodoView,
@@ -103,7 +103,7 @@ async function* nothing(): AsyncGenerator<StreamItem<never>> {}
 
 const CURSOR_FIELD = 'Last-Event-ID'
 
-/** A seq; null without one. Refuses: invalid. */
+/** The seq that a stream resumes after; null if there is none. Refuses: invalid. */
 const toCursor = (lastEventId: string | null): number | null => {
   if (lastEventId === null) return null
   if (/^\d{1,10}$/.test(lastEventId)) return Number(lastEventId)
@@ -117,12 +117,12 @@ const subscribe = (ctx: QueueCall, view: TodoView, cursor: number | null) => {
     return taskThenEvents(ctx, view)
   }
   if (cursor > todo.seq) throw invalid(CURSOR_FIELD, 'must be the id of an event of this task')
-  // Everything was seen: an ended task has nothing more to say.
+  // The client has seen everything, and an ended task has nothing more to say.
   if (cursor === todo.seq && hasEnded(todo)) return nothing()
   return events(ctx, todo.id, cursor)
 }
 
-/** A row about the webhooks of one's own task. Refuses: push_unsupported. */
+/** A row about the webhooks of the caller's own task. Refuses: push_unsupported. */
 const pushRow = <S extends z.ZodType, R>(
   params: S,
   call: (ctx: QueueCall, params: z.output<S>, scope: Scope) => Promise<R>,
@@ -157,7 +157,7 @@ const PUSH_METHODS = {
   ListTaskPushNotificationConfigs: pushRow(
     REQUESTS.ListTaskPushNotificationConfigsRequest,
     async ({ services }, { taskId, pageSize, pageToken }, scope) => {
-      // Zero is the field's default, and so means that it was not set.
+      // Zero is the field's default, so it means that the field was not set.
       const page = defined<{ pageSize?: number; pageToken?: string }>({
         pageSize: pageSize || undefined,
         pageToken,
@@ -179,7 +179,7 @@ const PUSH_METHODS = {
   ),
 } satisfies MethodTable<QueueCall>
 
-/** The table. `params` that break a schema, and every refusal of a service, are errors of rpc/. */
+/** The table. rpc/ turns params that break a schema, and refusals of a service, into errors. */
 export const createV1Methods = (options: V1Options) => {
   const { publicUrl, signCard, maxWaitMs = MAX_WAIT_MS } = options
   return {
@@ -200,7 +200,7 @@ export const createV1Methods = (options: V1Options) => {
       REQUESTS.SendMessageRequest,
       async (ctx: QueueCall, request) => {
         acceptStream(ctx.queue)
-        // It has nothing to wait for; a wish that cannot be read is refused all the same.
+        // There is nothing to wait for, but an option that cannot be read is refused all the same.
         readWait(request.metadata)
         const { view, receipt } = await send(ctx, request)
         const task = withReceipt(shown(ctx, view), receipt)

@@ -1,6 +1,6 @@
 /**
  * The HTTP+JSON paths of A2A 1.0 (spec 5.3, 11.3; the proto's annotations). Subscribe is POST in
- * the text and GET in the proto: both are taken. The `/{tenant}` twins are left out, since no card
+ * the text and GET in the proto, so both work. The `/{tenant}` variants are left out, since no card
  * of ours declares a tenant.
  */
 import { pathRows } from '../wire/path.ts'

@@ -1,13 +1,13 @@
-/** A2A 1.0 words for webhooks: their configs, both directions (spec 4.3). Pure. */
+/** Webhook configs of A2A 1.0, translated in both directions (spec 4.3). Pure. */
 
 import { defined } from '../../base/defined.ts'
 import type { Dialect, NewPushConfig, PushAuthentication, PushConfig } from '../../domain/push.ts'
 import type { PushConfigRequest } from './schema.ts'
 
-/** Where a config stands that comes with a message. */
+/** The path of a config that comes with a message. */
 export const INLINE_PUSH = 'configuration.taskPushNotificationConfig'
 
-/** `path` is where the config stands in the request; faults in it are named so. */
+/** `path` is where the config is in the request; its faults are reported under that path. */
 export const toPushConfig = (
   { id, url, token, authentication }: Omit<PushConfigRequest, 'taskId'>,
   dialect: Dialect,
@@ -22,7 +22,7 @@ export const toPushConfig = (
     path,
   })
 
-/** TaskPushNotificationConfig, flat. The token is given back; credentials never are. */
+/** A flat TaskPushNotificationConfig. The token is given back; credentials never are. */
 export const fromPushConfig = ({ todoId, id, url, token, scheme }: PushConfig) =>
   defined({
     id,

@@ -1,8 +1,8 @@
 /**
  * What A2A 1.0 may send (spec 4 and 5.5 to 5.7; the proto decides): one schema for each message
- * that we read. ProtoJSON reading: both spellings of a field's name, unknown fields dropped, null
- * is absent (but for `data`, where it is a value), empty strings of optional fields are absent,
- * enums by name. Our own bounds: ids of 256 characters, 1000 parts in a message.
+ * that we read. It is read as ProtoJSON: field names in both spellings, unknown fields dropped, null
+ * absent (except in `data`, where it is a value), empty strings of optional fields absent, enums by
+ * name. Our own bounds are ids of 256 characters and 1000 parts in a message.
  */
 import { z } from 'zod'
 import type { JsonObject } from '../../domain/todo.ts'
@@ -34,7 +34,7 @@ export const ROLES = ['ROLE_UNSPECIFIED', 'ROLE_USER', 'ROLE_AGENT'] as const
 const ownMember = (object: Record<string, unknown>, name: string): unknown =>
   Object.hasOwn(object, name) ? object[name] : undefined
 
-/** Known fields only, under their camelCase names; `values` names the fields where null is one. */
+/** Keeps known fields, under their camelCase names; `values` names those for which null is a value. */
 const known = (names: readonly string[], values: readonly string[]) => {
   const fields = names.map((name) => ({
     name,
@@ -57,7 +57,7 @@ export const message = <S extends z.ZodRawShape>(shape: S, values: readonly stri
 
 /* ------------------------------------------------------------------ fields */
 
-/** The default of an implicit-presence field means that it was not set. */
+/** An implicit-presence field that holds its default was not set. */
 const unlessEmpty = <S extends z.ZodType>(schema: S) =>
   z.preprocess((value) => (value === '' ? undefined : value), schema.optional()).optional()
 
@@ -86,7 +86,7 @@ export const int32 = (min: number, max = MAX_INT32) =>
 
 export const flag = z.boolean().optional()
 
-/** Counted before its items are looked at, so that a long list costs nothing. */
+/** The items are counted before they are read, so that an overlong list costs nothing. */
 export const list = <S extends z.ZodType>(item: S, min: number, max: number) =>
   z
     .array(z.unknown())
@@ -100,12 +100,12 @@ export const struct = z.custom<JsonObject>(isObject, 'must be an object').option
 const RFC3339 =
   /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/i
 
-/** Null for what is no moment. Cut to the millisecond, the finest that we show. */
+/** Null if the text is no point in time. Truncated to milliseconds, the finest that we show. */
 const toMoment = (text: string): Date | null => {
   const match = RFC3339.exec(text)
   if (!match) return null
   const [, year, month, day, hour, minute, second, fraction = '', offset] = match
-  // Date rolls the 30th of February over; so the calendar is asked for the month's length.
+  // Date would turn the 30th of February into March, so we check the length of the month.
   const daysInMonth = new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()
   if (Number(day) > daysInMonth || Number(hour) > 23 || Number(year) < 1) return null
   const millis = fraction.slice(0, 3).padEnd(3, '0')
@@ -130,7 +130,7 @@ const taskState = z
   .transform((state) => (state === 'TASK_STATE_UNSPECIFIED' ? undefined : state))
   .optional()
 
-/** Bytes as ProtoJSON reads them: either alphabet, padded or not; kept in the standard form. */
+/** Bytes as ProtoJSON reads them: either alphabet, padded or not. They are kept in standard form. */
 export const bytes = z
   .string()
   .refine(
@@ -151,8 +151,8 @@ const part = message({ ...partMembers, raw: bytes.exactOptional() }, ['data']).s
 )
 
 /**
- * A client's message. The specification does not validate its role (spec 4.1.4), so we do: a client
- * that speaks as the agent would put words into the agent's mouth.
+ * A client's message. The specification does not restrict its role (spec 4.1.4), so we do: a client
+ * that spoke as the agent would put words into the agent's mouth.
  */
 const userMessage = message({
   messageId: id,
@@ -183,22 +183,23 @@ const configuration = message({
   returnImmediately: flag,
 })
 
-/** `params` may be missing where no field is required. */
+/** A request; its tenant is read, as the proto has it, and means nothing here. */
+const request = <S extends z.ZodRawShape>(shape: S) => message({ tenant: optionalText, ...shape })
+
+/** `params` may be missing if no field is required. */
 export const orNothing = <S extends z.ZodType>(schema: S) =>
   z.preprocess((params) => params ?? {}, schema)
 
-/** By their names in the proto, `params` of one or more methods each. */
+/** Params of one or more methods each, under their names in the proto. */
 export const REQUESTS = {
-  SendMessageRequest: message({
-    tenant: optionalText,
+  SendMessageRequest: request({
     message: userMessage,
     configuration: configuration.optional(),
     metadata: struct,
   }),
-  GetTaskRequest: message({ tenant: optionalText, id, historyLength: int32(0) }),
+  GetTaskRequest: request({ id, historyLength: int32(0) }),
   ListTasksRequest: orNothing(
-    message({
-      tenant: optionalText,
+    request({
       contextId: optionalId,
       status: taskState,
       pageSize: int32(1, 100),
@@ -208,25 +209,24 @@ export const REQUESTS = {
       includeArtifacts: flag,
     }),
   ),
-  CancelTaskRequest: message({ tenant: optionalText, id, metadata: struct }),
-  SubscribeToTaskRequest: message({ tenant: optionalText, id }),
+  CancelTaskRequest: request({ id, metadata: struct }),
+  SubscribeToTaskRequest: request({ id }),
   TaskPushNotificationConfig: message({ ...pushConfigFields, taskId: id, url: pushUrl }),
-  GetTaskPushNotificationConfigRequest: message({ tenant: optionalText, taskId: id, id }),
-  ListTaskPushNotificationConfigsRequest: message({
-    tenant: optionalText,
+  GetTaskPushNotificationConfigRequest: request({ taskId: id, id }),
+  ListTaskPushNotificationConfigsRequest: request({
     taskId: id,
     pageSize: int32(0),
     pageToken: optionalText,
   }),
-  DeleteTaskPushNotificationConfigRequest: message({ tenant: optionalText, taskId: id, id }),
-  GetExtendedAgentCardRequest: orNothing(message({ tenant: optionalText })),
+  DeleteTaskPushNotificationConfigRequest: request({ taskId: id, id }),
+  GetExtendedAgentCardRequest: orNothing(request({})),
 } as const
 
 export type SendMessageRequest = z.output<(typeof REQUESTS)['SendMessageRequest']>
 export type PushConfigRequest = z.output<(typeof REQUESTS)['TaskPushNotificationConfig']>
 export type ListTasksRequest = z.output<(typeof REQUESTS)['ListTasksRequest']>
 
-/** Messages that occur inside requests only, for whoever compares them with the proto. */
+/** Messages that occur only inside requests, for tests that compare them with the proto. */
 export const NESTED = {
   Message: userMessage,
   Part: part,

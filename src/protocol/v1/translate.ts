@@ -1,5 +1,5 @@
 /**
- * Todos in the words of A2A 1.0, in both directions (spec 4 and 3.2.4; for the states, "States" in
+ * Todos as A2A 1.0 writes them, in both directions (spec 4 and 3.2.4; for the states, "States" in
  * docs/protocol.md). Pure. It emits the fields of the proto and no others, in camelCase: required
  * ones always, defaults never.
  */
@@ -27,7 +27,7 @@ import { INLINE_PUSH, toPushConfig } from './push.ts'
 import type { ListTasksRequest, SendMessageRequest, TaskState } from './schema.ts'
 import type { StreamResponse, TaskIds } from './wire.ts'
 
-/** A new state does not compile until it has a name here. */
+/** Until a new state has a name here, nothing compiles. */
 export const PROJECTION: Record<State, TaskState> = {
   pending: 'TASK_STATE_SUBMITTED',
   claimed: 'TASK_STATE_WORKING',
@@ -39,10 +39,10 @@ export const PROJECTION: Record<State, TaskState> = {
   rejected: 'TASK_STATE_REJECTED',
 }
 
-/** A failure with a retry due has not failed to anyone outside: it waits, as a new task does. */
+/** To clients a failed todo with a retry to come has not failed: it waits, as a new task does. */
 const RETRYING: TaskState = PROJECTION.pending
 
-/** A parent that waits for its children is at work, to everyone outside. */
+/** To clients a parent that waits for its children is at work. */
 const JOINING: TaskState = PROJECTION.claimed
 
 const taskState = (state: State, retrying: boolean, joining = false): TaskState => {
@@ -52,7 +52,7 @@ const taskState = (state: State, retrying: boolean, joining = false): TaskState 
 
 /* -------------------------------------------------------------- to domain */
 
-/** What SendMessage asks of a queue (its name). Ids that the client left out stay out. */
+/** A SendMessage to the queue with this name. Ids that the client left out stay out. */
 export const toSend = (
   queue: string,
   { message, metadata, configuration }: SendMessageRequest,
@@ -68,12 +68,12 @@ export const toSend = (
   })
 }
 
-const statesOf = (asked: TaskState): Pick<TodoFilter, 'states' | 'retrying' | 'joining'> => {
-  const states = (Object.keys(PROJECTION) as State[]).filter((s) => PROJECTION[s] === asked)
-  if (asked === RETRYING) {
+const statesOf = (requested: TaskState): Pick<TodoFilter, 'states' | 'retrying' | 'joining'> => {
+  const states = (Object.keys(PROJECTION) as State[]).filter((s) => PROJECTION[s] === requested)
+  if (requested === RETRYING) {
     return { states: [...states, 'failed'], retrying: 'only', joining: 'never' }
   }
-  if (asked === JOINING) return { states: [...states, 'pending'], joining: 'only' }
+  if (requested === JOINING) return { states: [...states, 'pending'], joining: 'only' }
   return states.includes('failed') ? { states, retrying: 'never' } : { states }
 }
 
@@ -103,7 +103,7 @@ const some = <T>(items: T[] | undefined): T[] | undefined =>
 const fromPart = ({ text, raw, url, data, metadata, filename, mediaType }: Part) =>
   defined({ text, raw, url, data, metadata, filename, mediaType })
 
-/** A message of either side, with the ids of its task whatever the sender had put there. */
+/** A message of either side, with the ids of its task in place of what the sender put there. */
 const fromMessage = (message: Message, ids: TaskIds) =>
   defined({
     messageId: message.messageId,
@@ -126,14 +126,14 @@ const fromArtifact = (artifact: Artifact) =>
     extensions: some(artifact.extensions),
   })
 
-/** A status speaks for the agent: a client's message never stands in it, it is history. */
+/** A status speaks for the agent, so a client's message is never in it but in the history. */
 const isStatusMessage = (stored: StoredMessage, todo: Todo): boolean =>
   stored.seq === todo.statusSeq && stored.message.role === 'ROLE_AGENT'
 
 const fromStatus = (state: TaskState, at: Date, message: Message | undefined, ids: TaskIds) =>
   defined({ state, message: message && fromMessage(message, ids), timestamp: at.toISOString() })
 
-/** What a task failed with, where nobody put it into words for the client. */
+/** Why a task failed, if nobody wrote a message about it for the client. */
 const failureMessage = (seq: number, code: string, text: string | undefined): Message => ({
   messageId: `failure-${seq}`,
   role: 'ROLE_AGENT',
@@ -141,8 +141,8 @@ const failureMessage = (seq: number, code: string, text: string | undefined): Me
 })
 
 const statusMessageOf = ({ todo, messages, result }: TodoView): Message | undefined => {
-  const said = messages.find((stored) => isStatusMessage(stored, todo))?.message
-  if (said || todo.state !== 'failed' || !hasEnded(todo)) return said
+  const message = messages.find((stored) => isStatusMessage(stored, todo))?.message
+  if (message || todo.state !== 'failed' || !hasEnded(todo)) return message
   const { error, detail } = result ?? {}
   return failureMessage(
     todo.statusSeq,
@@ -151,15 +151,15 @@ const statusMessageOf = ({ todo, messages, result }: TodoView): Message | undefi
   )
 }
 
-/** The newest `length` messages before the status message, oldest first; all when undefined. */
+/** The newest `length` messages before the status message, oldest first; all if undefined. */
 const historyOf = ({ todo, messages }: TodoView, length: number | undefined) => {
   const before = messages.filter((stored) => !isStatusMessage(stored, todo))
-  // slice(-0) would be all of them.
+  // slice(-length) would return all of them for zero.
   const newest = length === undefined ? before : before.slice(Math.max(0, before.length - length))
   return newest.map(({ message }) => fromMessage(message, idsOf(todo)))
 }
 
-/** A Task. `artifacts: 'always'` keeps an empty list, `'never'` leaves even a full one out. */
+/** A Task. `artifacts: 'always'` keeps an empty list, `'never'` omits even a full one. */
 export const fromTodo = (
   view: TodoView,
   historyLength?: number,
@@ -182,19 +182,19 @@ export const fromTodo = (
   })
 }
 
-/** Under this key of its metadata a task in line says which task of its conversation is at work. */
+/** A waiting task's metadata says under this key which task of its conversation is at work. */
 const WAITS_BEHIND = 'urn:switchboard:waits-behind'
 
-/** Under this key of the task's metadata a sender finds what became of its message. */
+/** The task's metadata says under this key what became of the sender's message. */
 export const RECEIPT = 'urn:switchboard:receipt'
 
-/** With what became of the message that has just come in. */
+/** Adds what became of the message that has just come in. */
 export const withReceipt = (view: TodoView, receipt: Receipt | undefined): TodoView =>
   receipt
     ? { ...view, metadata: { ...view.metadata, [RECEIPT]: { ...receipt } as JsonObject } }
     : view
 
-/** SendMessageResponse: the task, or the bare message where the agent asked for that. */
+/** SendMessageResponse: the task, or the bare message if the agent asked for that. */
 export const fromSent = (view: TodoView, historyLength?: number) => {
   const message = view.direct && view.todo.state === 'done' ? statusMessageOf(view) : undefined
   return message
@@ -220,18 +220,18 @@ const fromChunk = ({ artifact, append, lastChunk }: ArtifactChunk, ids: TaskIds)
     lastChunk: lastChunk || undefined,
   })
 
-/** A StreamResponse with its one member; null for an event that a stream does not show. */
+/** A StreamResponse with its one member; null for an event that streams do not show. */
 export const fromEvent = (event: Event): StreamResponse | null => {
   const ids = { taskId: event.todoId, contextId: event.contextId }
   switch (shownAs(event.verb)) {
     case 'status': {
       const state = taskState(event.to, event.retrying)
       const error = state === PROJECTION.failed ? event.detail?.error : undefined
-      const said =
+      const message =
         event.message?.role === 'ROLE_AGENT'
           ? event.message
           : error && failureMessage(event.seq, error.code, error.message)
-      return { statusUpdate: { ...ids, status: fromStatus(state, event.at, said, ids) } }
+      return { statusUpdate: { ...ids, status: fromStatus(state, event.at, message, ids) } }
     }
     case 'artifact':
       return event.artifact ? { artifactUpdate: fromChunk(event.artifact, ids) } : null
@@ -240,7 +240,7 @@ export const fromEvent = (event: Event): StreamResponse | null => {
   }
 }
 
-/** The body of a webhook: the StreamResponse that a stream would show, in no envelope (4.3.3). */
+/** The body of a webhook: what a stream would show, a StreamResponse without envelope (4.3.3). */
 export const fromOwed = ({ event }: { event: Event }) => ({
   contentType: 'application/a2a+json',
   body: JSON.stringify(fromEvent(event)),

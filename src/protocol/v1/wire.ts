@@ -1,6 +1,6 @@
 /**
- * The objects of A2A 1.0 as its rows answer with them, for the dialects that put them into their
- * own words. translate.ts makes them; the compiler sees to it that what it makes fits.
+ * The objects that the rows of A2A 1.0 answer with, for the dialects that translate them further.
+ * translate.ts makes them, and the compiler checks that what it makes fits.
  */
 import type { Artifact, JsonObject, Message } from '../../domain/todo.ts'
 import type { TaskState } from './schema.ts'
@@ -22,7 +22,7 @@ export interface Task {
 
 export type SendMessageResponse = { task: Task } | { message: Message }
 
-/** The two ids that everything of a task carries. */
+/** The two ids that every part of a task carries. */
 export interface TaskIds {
   taskId: string
   contextId: string
@@ -43,7 +43,7 @@ export type StreamResponse =
   | { statusUpdate: TaskStatusUpdateEvent }
   | { artifactUpdate: TaskArtifactUpdateEvent }
 
-/** Flat, as the push methods take it and answer with it. */
+/** Flat, as the push methods read it and answer with it. */
 export interface PushConfig {
   id?: string | undefined
   taskId?: string | undefined

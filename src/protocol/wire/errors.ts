@@ -1,16 +1,16 @@
 /**
  * What each kind of refusal is on the wire: code, text, reason and HTTP status, once for A2A 1.0
  * (spec 5.4, 9.5; docs/protocol.md, "Errors") and once for the agent and operator APIs
- * (docs/agents.md, "Without the kit", has their table). Beside the domain's
- * refusals there are the wire's own: what can be wrong with a request before anyone serves it.
- * A fault (anything thrown that is neither) has one fixed text; its message stays in the log.
+ * (docs/agents.md, "Without the kit", has their table). The domain's refusals are joined by the
+ * wire's own: what can be wrong with a request before anyone serves it. A fault (anything else
+ * that is thrown) has one fixed text; its message stays in the log.
  */
 import { defined } from '../../base/defined.ts'
 import { REFUSALS, Refusal, type RefusalKind, type Violation } from '../../domain/errors.ts'
 import type { StoredMessage } from '../../domain/todo.ts'
 import { fromStored } from '../json/todo.ts'
 
-/** Refused by the wire itself, before a service was asked. */
+/** The wire refuses these itself, before it asks a service. */
 export const WIRE_REFUSALS = {
   parse: 'Invalid JSON payload',
   envelope: 'Request payload validation error',
@@ -28,7 +28,7 @@ export const WIRE_REFUSALS = {
 export type WireKind = keyof typeof WIRE_REFUSALS
 export type ProblemKind = RefusalKind | WireKind
 
-/** A refusal of the wire. `metadata` is for programs; its values are strings (google.rpc). */
+/** The wire's own refusal. `metadata` is for programs; its values are strings (google.rpc). */
 export class WireRefusal extends Error {
   readonly kind: WireKind
   readonly metadata: Record<string, string>
@@ -45,26 +45,26 @@ export class WireRefusal extends Error {
   }
 }
 
-/** What went wrong, ready to be put into any surface's words. */
+/** What went wrong, before any surface has written it in its own form. */
 export interface Problem {
   kind: ProblemKind
-  /** Only where it says more than the kind's own text. */
+  /** Set only if it says more than the kind's own text. */
   message?: string
   violations?: readonly Violation[]
   state?: string
   error?: string
   unread?: readonly StoredMessage[]
   limit?: number
-  /** Names of what was asked for and may not be given. */
+  /** The names of what was requested and may not be given. */
   refused?: readonly string[]
   retryAfterSeconds?: number
-  /** It may have been done all the same. */
+  /** The call may have taken effect all the same. */
   outcome?: 'unknown'
   metadata?: Record<string, string>
   requestId?: string
 }
 
-/** Seconds after which a client may try again where nothing better is known. */
+/** Seconds after which a client may try again if nothing better is known. */
 const RETRY_AFTER = { unavailable: 2, rate_limited: 1 } as const
 
 const ofRefusal = ({ kind, message, detail }: Refusal, requestId: string): Problem => {
@@ -88,7 +88,7 @@ const ofRefusal = ({ kind, message, detail }: Refusal, requestId: string): Probl
 const unlessEmpty = <T extends object>(members: T): T | undefined =>
   Object.keys(members).length > 0 ? members : undefined
 
-/** Reads what was thrown. `requestId` (any short string) shows only where the log holds more. */
+/** What was thrown, as a problem. `requestId` (any short string) shows only if the log has more. */
 export const problemOf = (thrown: unknown, requestId: string): Problem => {
   if (thrown instanceof Refusal) return ofRefusal(thrown, requestId)
   if (thrown instanceof WireRefusal) {
@@ -102,7 +102,7 @@ export const problemOf = (thrown: unknown, requestId: string): Problem => {
   return { kind: 'fault', requestId }
 }
 
-/** True for what must be logged with its stack: faults, and a service that is not there. */
+/** True for what must be logged with its stack: faults, and a service that is away. */
 export const isFault = (problem: Problem): boolean =>
   problem.kind === 'fault' || problem.kind === 'unavailable'
 
@@ -112,14 +112,14 @@ interface RpcError {
   data?: unknown
 }
 
-/** A problem in one surface's words. `status` is the HTTP status of a JSON-RPC answer. */
+/** A problem as one surface answers it. `status` is the HTTP status of a JSON-RPC answer. */
 export interface ErrorAnswer {
   status: number
   error: RpcError
   retryAfterSeconds?: number
 }
 
-/** How a surface words its problems. */
+/** How a surface writes its problems. */
 export type ErrorWriter = (problem: Problem) => ErrorAnswer
 
 interface Row {
@@ -127,11 +127,11 @@ interface Row {
   /** Absent: the kind's own text. */
   message?: string
   reason: string
-  /** HTTP status in the HTTP+JSON binding, and on JSON-RPC where {@link ON_RPC} has it. */
+  /** HTTP status in the HTTP+JSON binding, and on JSON-RPC if {@link ON_RPC} has it. */
   status: number
 }
 
-/** A JSON-RPC error is HTTP 200, but for what proxies and HTTP clients must understand. */
+/** A JSON-RPC error is HTTP 200, except those that proxies and HTTP clients must understand. */
 const ON_RPC: ReadonlySet<number> = new Set([401, 403, 408, 413, 415, 429, 503])
 
 export const messageOf = ({ kind, message }: Problem, row: Row): string =>
@@ -149,12 +149,12 @@ const answer = (problem: Problem, row: Row, data: unknown): ErrorAnswer =>
 /* ---------------------------------------------------------------- A2A 1.0 */
 
 const A2A_DOMAIN = 'a2a-protocol.org'
-/** Of reasons that A2A does not define. */
+/** For reasons that A2A does not define. */
 const OWN_DOMAIN = 'switchboard'
 
 const unsupported: Row = { code: -32004, reason: 'UNSUPPORTED_OPERATION', status: 400 }
 
-/** The rows whose reason is defined by A2A have an A2A code (-32001 to -32009). */
+/** Rows whose reason A2A defines have an A2A code (-32001 to -32009). */
 export const A2A_ERRORS: Record<ProblemKind, Row> = {
   invalid: { code: -32602, message: 'Invalid parameters', reason: 'INVALID_PARAMS', status: 400 },
   not_found: { code: -32001, message: 'Task not found', reason: 'TASK_NOT_FOUND', status: 404 },
@@ -175,7 +175,7 @@ export const A2A_ERRORS: Record<ProblemKind, Row> = {
   no_extended_card: { code: -32007, reason: 'EXTENDED_AGENT_CARD_NOT_CONFIGURED', status: 400 },
   extension: { code: -32008, reason: 'EXTENSION_SUPPORT_REQUIRED', status: 400 },
   version: { code: -32009, reason: 'VERSION_NOT_SUPPORTED', status: 400 },
-  // No code of A2A's own: -32000 is the one server-defined code that it does not claim.
+  // A2A has no code for these: -32000 is the one server-defined code that it does not claim.
   forbidden: { code: -32000, reason: 'PERMISSION_DENIED', status: 403 },
   unauthenticated: { code: -32000, reason: 'UNAUTHENTICATED', status: 401 },
   rate_limited: { code: -32000, reason: 'RATE_LIMITED', status: 429 },
@@ -199,7 +199,7 @@ const typed = (name: string, members: object): object => ({
 
 export const isA2aCode = (code: number): boolean => code <= -32001 && code >= -32009
 
-/** The google.rpc details, each only where there is something to say. */
+/** The google.rpc details, each only if there is something to say. */
 export const detailsOf = (problem: Problem, row: Row): object[] => {
   const { state, error, limit, refused, outcome } = problem
   const { violations, requestId, retryAfterSeconds } = problem
@@ -266,7 +266,7 @@ export const API_ERRORS: Record<ProblemKind, Row> = {
   fault: { code: -32603, reason: 'internal', status: 200 },
 }
 
-/** The agent and operator APIs: `data` is one object, `reason` and what goes with it. */
+/** The agent and operator APIs: `data` is one object, the `reason` and what goes with it. */
 export const apiError: ErrorWriter = (problem) => {
   const row = API_ERRORS[problem.kind]
   const { violations, state, error, unread, limit, refused, retryAfterSeconds } = problem

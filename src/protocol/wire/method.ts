@@ -1,8 +1,7 @@
 /**
  * A row of a method table: what a method takes, what right it needs and what it does. A protocol
- * version, the agent API and the operator API are each one record of such rows; rpc/server.ts
- * runs them and knows nothing else of a method. Rows hold no transport: the HTTP+JSON binding
- * calls the same ones.
+ * version, the agent API and the operator API are each one record of such rows; rpc/ runs them and
+ * knows nothing else about a method. Rows know no transport: HTTP+JSON calls the same ones.
  */
 import type { z } from 'zod'
 import type { Caller } from '../../domain/endpoint.ts'
@@ -27,7 +26,7 @@ export interface Services {
   watch: Watch
 }
 
-/** What every call is given beside its params. */
+/** What every call is given besides its params. */
 export interface Call {
   services: Services
   caller: Caller
@@ -41,18 +40,18 @@ export interface Call {
   requestId: string
 }
 
-/** A call to one queue's A2A face. */
+/** A call to one queue's A2A interface. */
 export interface QueueCall extends Call {
   queue: Queue
   /** What the caller may do there. */
   access: Access
-  /** URIs of the extensions that the client asked for and the queue's card declares. */
+  /** URIs of the extensions that the client requested and the queue's card declares. */
   extensions: ReadonlySet<string>
-  /** The version of the protocol that the client speaks: its webhooks are told in it. */
+  /** The version of the protocol that the client speaks: its webhooks are written in it. */
   dialect: Dialect
   /** Sets a header of the answer, before it is sent. */
   setHeader(name: string, value: string): void
-  /** The id that a new task gets, where a dialect lets its clients choose; never a client's own. */
+  /** The id of a new task in a dialect whose clients choose ids; derived from theirs, never theirs. */
   newTaskId?: string
 }
 
@@ -62,7 +61,7 @@ export interface StreamItem<R = unknown> {
   result: R
 }
 
-/** Throws a `forbidden` refusal where the caller lacks the right. Checked before params are. */
+/** Throws a `forbidden` refusal if the caller lacks the right. Checked before the params are. */
 export type Right<C> = (ctx: C) => unknown
 
 interface RowBase<C> {
@@ -70,7 +69,7 @@ interface RowBase<C> {
   right: Right<C>
 }
 
-/** `P` and `R`, what it reads and answers, are known where a row is called by another one. */
+/** `P` and `R`, what it reads and answers, matter where another row calls this one. */
 export interface UnaryRow<C, P = unknown, R = unknown> extends RowBase<C> {
   kind: 'unary'
   call(ctx: C, params: P): Promise<R>
@@ -87,8 +86,8 @@ export type MethodTable<C extends Call = Call> = Readonly<Record<string, Row<C>>
 const anyone = (): void => undefined
 
 /**
- * A method that answers once. `call` gets what `params` made of the request's params.
- * `right` throws a `forbidden` refusal; without it any authenticated caller may call.
+ * A method that answers once. `call` gets what the schema made of the request's params. Without
+ * a `right`, any authenticated caller may call it.
  */
 export const unary = <S extends z.ZodType, R, C extends Call = Call>(
   params: S,

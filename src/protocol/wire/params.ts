@@ -7,9 +7,9 @@ import type { z } from 'zod'
 import { invalid, Refusal, type Violation } from '../../domain/errors.ts'
 import type { Call, Row } from './method.ts'
 
-/** Deeper than any honest document; far below what overflows a stack anywhere on the way. */
+/** Deeper than any honest document, and far below what would overflow a stack anywhere. */
 export const MAX_DEPTH = 100
-/** An answer names this many faults and no more. */
+/** An answer names at most this many faults. */
 const MAX_VIOLATIONS = 20
 
 /** `['message', 'parts', 0, 'text']` as `message.parts[0].text`; the root is `params`. */
@@ -21,22 +21,11 @@ export const pathText = (path: readonly PropertyKey[]): string => {
   }, '')
 }
 
-/** A place in a document, kept as links so that only a fault pays for its path. */
-interface Place {
-  value: object
-  key: string | number
-  parent: Place | null
-  depth: number
-}
-
-const keysTo = (place: Place): (string | number)[] =>
-  place.parent === null ? [] : [...keysTo(place.parent), place.key]
-
 const NUL = String.fromCharCode(0)
-/** What can be stored, and so also be looked for. */
+/** True for text that the store can hold, and so can also be searched for. */
 export const isKeepable = (text: string): boolean => !text.includes(NUL) && text.isWellFormed()
 
-/** Why this value cannot be kept; null when it can, or when its members have to be asked. */
+/** Why this value cannot be stored; null if it can, or if that depends on its members. */
 const faultOf = (value: unknown): string | null => {
   if (typeof value === 'string' && !isKeepable(value)) {
     return 'must be well-formed text without NUL'
@@ -46,56 +35,47 @@ const faultOf = (value: unknown): string | null => {
     : null
 }
 
-/** The first fault among a place's members; its objects are left in `open`. */
-const scan = (parent: Place, open: Place[]): Violation | null => {
-  const visit = (value: unknown, key: string | number): Violation | null => {
-    if (typeof value === 'object' && value !== null) {
-      open.push({ value, key, parent, depth: parent.depth + 1 })
-      return null
-    }
-    const description = faultOf(value)
-    return description === null ? null : { field: pathText([...keysTo(parent), key]), description }
+/** A fault below a value, and the keys that lead to it; null for what is too deep for a path. */
+interface Fault {
+  keys: readonly (string | number)[] | null
+  description: string
+}
+
+const faultIn = (value: object, depth: number): Fault | null => {
+  if (depth > MAX_DEPTH) {
+    return { keys: null, description: `must not be nested deeper than ${MAX_DEPTH} levels` }
   }
-  // By index and by key: entries of a body full of numbers would be a body full of arrays.
-  if (Array.isArray(parent.value)) {
-    for (let index = 0; index < parent.value.length; index += 1) {
-      const fault = visit(parent.value[index], index)
-      if (fault) return fault
+  const members = value as Readonly<Record<string | number, unknown>>
+  const objects: (readonly [key: string | number, member: object])[] = []
+  // Object.keys() of an array would turn a body full of numbers into a body full of texts.
+  for (const key of Array.isArray(value) ? value.keys() : Object.keys(value)) {
+    if (typeof key === 'string' && !isKeepable(key)) {
+      return { keys: [], description: 'must have names that are well-formed text without NUL' }
     }
-    return null
+    const member = members[key]
+    if (typeof member === 'object' && member !== null) objects.push([key, member])
+    else {
+      const description = faultOf(member)
+      if (description !== null) return { keys: [key], description }
+    }
   }
-  const members = parent.value as Record<string, unknown>
-  for (const key of Object.keys(members)) {
-    if (!isKeepable(key)) {
-      const description = 'must have names that are well-formed text without NUL'
-      return { field: pathText(keysTo(parent)), description }
-    }
-    const fault = visit(members[key], key)
-    if (fault) return fault
+  for (const [key, member] of objects.reverse()) {
+    const fault = faultIn(member, depth + 1)
+    if (fault) return { ...fault, keys: fault.keys && [key, ...fault.keys] }
   }
   return null
 }
 
 /**
- * The first thing in `params` that no store or answer could carry unchanged: nesting without
- * bound, half a surrogate pair, a NUL, a number beyond a double. Null when there is none. It is
- * iterative, so that depth cannot hurt it.
+ * The first thing in `params` that no store or answer could carry unchanged: unbounded nesting,
+ * half a surrogate pair, a NUL, a number beyond a double. Null if there is none.
  */
 export const unkeepable = (params: unknown): Violation | null => {
-  if (typeof params !== 'object' || params === null) return null
-  const open: Place[] = [{ value: params, key: '', parent: null, depth: 1 }]
-  for (let place = open.pop(); place; place = open.pop()) {
-    if (place.depth > MAX_DEPTH) {
-      // The path of a bomb would be as long as the bomb is deep.
-      return { field: 'params', description: `must not be nested deeper than ${MAX_DEPTH} levels` }
-    }
-    const fault = scan(place, open)
-    if (fault) return fault
-  }
-  return null
+  const fault = typeof params === 'object' && params !== null ? faultIn(params, 1) : null
+  return fault && { field: pathText(fault.keys ?? []), description: fault.description }
 }
 
-/** A schema's issues as fields at fault, at most 20. Members it does not know are named each. */
+/** A schema's issues as fields at fault, at most 20. Each unknown member is named. */
 export const violationsOf = (issues: readonly z.core.$ZodIssue[]): Violation[] =>
   issues
     .flatMap((issue): Violation[] =>

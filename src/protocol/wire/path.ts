@@ -1,7 +1,7 @@
 /**
  * The paths of an HTTP+JSON binding as data: which HTTP method and path call which row of a method
- * table, and where that row's params come from. Here too is how such a table is read; a version of
- * the protocol brings its own table (spec 11.3, 11.5).
+ * table, and where that row's params come from (spec 11.3, 11.5). Each version of the protocol
+ * brings its own table; how one is written and read is here.
  */
 import { defined } from '../../base/defined.ts'
 import { invalid } from '../../domain/errors.ts'
@@ -15,22 +15,22 @@ type Verb = 'GET' | 'POST' | 'DELETE'
 export interface PathRow<Method extends string = string> {
   verb: Verb
   /**
-   * Segments below the queue. `{name}` is a param without a bare colon, since a colon begins the
-   * verb of `{name}:verb`; `{name=*}` is one that may hold colons.
+   * The segments below the queue. `{name}` is a param without a bare colon, since a colon begins
+   * the verb of `{name}:verb`; `{name=*}` is one that may contain colons.
    */
   template: `/${string}`
   method: Method
-  /** Absent: a body is not read. `optional`: it may be empty, or `null`, with any type or none. */
+  /** Absent: no body is read. `optional`: it may be empty or `null`, with any media type or none. */
   body?: 'required' | 'optional'
-  /** Params taken from the query; a `flag` is spelled `true` or `false`. */
+  /** Params that come from the query; a `flag` is spelled `true` or `false`. */
   query?: Readonly<Record<string, 'text' | 'flag'>>
-  /** Answered with 204 in place of the result. */
+  /** The answer is 204, without the result. */
   empty?: true
 }
 
 type Template = PathRow['template']
 
-/** How a table of paths to methods of these names is written down. */
+/** The words a table of paths is written in, for methods of these names. */
 export const pathRows = <Method extends string>() => ({
   get: (template: Template, method: Method, query?: PathRow['query']): PathRow<Method> =>
     defined<PathRow<Method>>({ verb: 'GET', template, method, query }),
@@ -46,7 +46,7 @@ export const pathRows = <Method extends string>() => ({
   }),
 })
 
-/** A row that a path leads to, with what stands in the path. */
+/** A row that a path leads to, with the params in that path. */
 export interface Found {
   row: PathRow
   params: Readonly<Record<string, string>>
@@ -54,7 +54,7 @@ export interface Found {
 
 /** A table of paths, compiled. */
 export interface Paths {
-  /** Every row at this path, one for each HTTP method it takes. */
+  /** Every row at this path, one for each HTTP method that it takes. */
   at(path: string): readonly Found[]
 }
 
@@ -63,7 +63,7 @@ export interface RestBinding {
   table: MethodTable<QueueCall>
   paths: Paths
   writeError: RestErrorWriter
-  /** Answered in where `Accept` names it; else in application/json. */
+  /** The type of the answer if `Accept` names it; otherwise that is application/json. */
   mediaType?: string
 }
 
@@ -74,7 +74,7 @@ const patternOf = (template: string): RegExp =>
     `^${template.slice(1).replace(PARAM, (_, name, any) => `(?<${name}>${any ? '[^/]+' : '[^/:]+'})`)}$`,
   )
 
-/** Text as it stands in a path. Refuses: invalid. */
+/** Decodes text from a path. Refuses: invalid. */
 export const decodePath = (text: string): string => {
   try {
     return decodeURIComponent(text)
@@ -85,7 +85,7 @@ export const decodePath = (text: string): string => {
 
 export const NOTHING_HERE = 'There is nothing at this path'
 
-/** Why there is nothing at this path: `method`; `invalid`, where it could not even be read. */
+/** Why there is nothing at this path: `method`, or `invalid` if it could not even be decoded. */
 export const nothingAt = (path: string): Error => {
   try {
     decodePath(path)
@@ -95,7 +95,7 @@ export const nothingAt = (path: string): Error => {
   }
 }
 
-/** A whole path, since half a character on either side of a slash is no text. */
+/** Asks about the whole path, since half a character on either side of a slash is no text. */
 const isReadable = (path: string): boolean => nothingAt(path) instanceof WireRefusal
 
 const TRIMMED = /^\/+|\/+$/g
@@ -124,7 +124,7 @@ export const compilePaths = (rows: readonly PathRow[]): Paths => {
 /** The values of a query, decoded, by name and in order. */
 export type Query = ReadonlyMap<string, readonly string[]>
 
-/** What is neither is left as it was sent, for the row's schema to name. */
+/** Anything else is passed on as it was sent, for the row's schema to refuse. */
 const flag = (text: string): boolean | string =>
   text === 'true' || text === 'false' ? text === 'true' : text
 
@@ -145,12 +145,12 @@ const fromBody = (body: unknown): Record<string, unknown> => {
   throw invalid('body', 'must be an object')
 }
 
-/** Empty, as ProtoJSON has it: the same as not there. */
+/** Empty in ProtoJSON's sense: the same as absent. */
 const isEmpty = (value: unknown): boolean => value === undefined || value === null || value === ''
 
 /**
  * The params of the row: those of the path, and of the query or the body (parsed JSON) as the row
- * says. Refuses: invalid, also where query or body contradict the path.
+ * says. Refuses: invalid, also if the query or the body contradicts the path.
  */
 export const paramsOf = (
   { row, params }: Found,

@@ -1,7 +1,7 @@
 /**
  * Errors of the HTTP+JSON binding of A2A 1.0 (spec 11.6): the body of AIP-193, from the same table
- * and with the same details as over JSON-RPC. `code` is the HTTP status, `status` gRPC's name of
- * the kind of error. A path that is not there is no error of A2A's and is told without details.
+ * and with the same details as over JSON-RPC. `code` is the HTTP status, `status` gRPC's name for
+ * the kind of error. A path that does not exist is not an A2A error and comes without details.
  */
 import { defined } from '../../base/defined.ts'
 import { A2A_ERRORS, detailsOf, isA2aCode, messageOf, type Problem } from './errors.ts'
@@ -15,7 +15,7 @@ interface RestError {
   retryAfterSeconds?: number
 }
 
-/** How a binding words its problems. */
+/** How a binding writes its problems. */
 export type RestErrorWriter = (problem: Problem) => RestError
 
 const BY_STATUS: Readonly<Record<number, string>> = {
@@ -33,7 +33,7 @@ const BY_STATUS: Readonly<Record<number, string>> = {
   503: 'UNAVAILABLE',
 }
 
-/** A2A's own errors with 400 say that things are not as they must be, but for the media type. */
+/** A2A's own errors with status 400 are failed preconditions, except for the media type. */
 const CONTENT_TYPE = A2A_ERRORS.content_type.code
 
 const statusName = (status: number, code: number): string =>
@@ -41,7 +41,7 @@ const statusName = (status: number, code: number): string =>
     ? 'FAILED_PRECONDITION'
     : (BY_STATUS[status] ?? 'UNKNOWN')
 
-/** Neither says anything of A2A: there is just no such resource. */
+/** Neither concerns A2A: there is simply no such resource. */
 const isRoute = ({ kind }: Problem): boolean => kind === 'method' || kind === 'verb'
 
 export const restError: RestErrorWriter = (problem) => {
