@@ -22,7 +22,7 @@ import { readParams } from '../protocol/wire/params.ts'
 export interface Served<C extends Call> {
   table: MethodTable<C>
   writeError: ErrorWriter
-  /** What to say about a method that the table lacks, where there is more to say. */
+  /** What to say about a method that the table lacks, if there is more to say. */
   explain?(method: string): string | undefined
   /** A refused stream is one event with the error, for clients that take nothing but events. */
   refusesByEvent?: boolean
@@ -32,7 +32,7 @@ export interface Served<C extends Call> {
 export interface Turn<C extends Call> {
   /** Makes the row's context; may refuse. Called once the method is known. */
   enter(): Promise<C>
-  /** The last check before the call. Throws where the row may not be run. */
+  /** The last check before the call. Throws if the row may not be run. */
   admit(row: Row<C>): void
   /** Logs what was thrown and writes it as an error. */
   writeError(error: unknown): ErrorAnswer

@@ -92,7 +92,7 @@ const fromProvider = (provider: Json | undefined): AgentCard['provider'] => {
 }
 
 /** What an operator may say about an agent, and nothing about how to reach it. */
-const saidIn = (document: JsonObject) =>
+const declaredIn = (document: JsonObject) =>
   defined<Partial<Omit<AgentCard, 'capabilities' | keyof typeof SECURITY>>>({
     name: textIn(document.name),
     description: textIn(document.description),
@@ -124,8 +124,8 @@ export const inputModesOf = (card: QueueCard): readonly string[] | null => {
 /** The public card. */
 export const agentCard = (queue: Queue, publicUrl: string): AgentCard => {
   const { card } = queue
-  const said = saidIn(card as unknown as JsonObject)
-  const { name = queue.name, description = name, version = DEFAULT_VERSION, ...rest } = said
+  const declared = declaredIn(card as unknown as JsonObject)
+  const { name = queue.name, description = name, version = DEFAULT_VERSION, ...rest } = declared
   return {
     name,
     description,
@@ -155,5 +155,5 @@ export const extendedCard = (queue: Queue, card: AgentCard): AgentCard => {
   const { capabilities, extended } = queue.card
   if (capabilities?.extendedAgentCard !== true) throw new Refusal('unsupported')
   if (!extended) throw new Refusal('no_extended_card')
-  return { ...card, ...saidIn(extended) }
+  return { ...card, ...declaredIn(extended) }
 }

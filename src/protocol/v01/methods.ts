@@ -85,7 +85,7 @@ export const createV01Methods = (v1: V1Methods, v03: V03Methods) => {
     }
   }
 
-  /** Streams of 0.1 are those of 0.3 in its words, under the id that the client gave. */
+  /** Streams of 0.1 are those of 0.3 translated, under the id that the client gave. */
   const toStream01 = (ctx: QueueCall, items: Parameters<typeof fromStream>[0], id: string) =>
     fromStream(items, id, async () => toTask03(await read(ctx, id)))
 

@@ -106,8 +106,8 @@ export const stream = <S extends z.ZodType, R, C extends Call = Call>(
 ): StreamRow<C, z.output<S>, R> => ({ kind: 'stream', params, right, call })
 
 /**
- * A row of another version in this one's words: its right and its call, params and result
- * translated. `to` may be left out where the params are those of the row already.
+ * A row of another version, written in this one: its right and its call, with params and result
+ * translated. `to` may be left out if the params are those of the row already.
  */
 export const over = <C extends Call, P, R, S extends z.ZodType, W>(
   row: UnaryRow<C, P, R>,

@@ -325,6 +325,27 @@ describe('who may come in', () => {
     expect(String(refused({ kind: 'operator' }, queue()))).toContain('admin token')
   })
 
+  test('the rights of an endpoint are looked up once a call', async () => {
+    let lookUps = 0
+    const caller = endpoint(['send', 'answer'])
+    if (caller.kind !== 'endpoint') throw new Error('no endpoint')
+    const { verbs } = caller.endpoint
+    Object.defineProperty(caller.endpoint, 'verbs', {
+      get: () => {
+        lookUps += 1
+        return verbs
+      },
+    })
+    const client = { send: async () => ({ view: pending, after: 3 }), get: async () => pending }
+    const settle: Watch['settle'] = async () => done
+    const ctx = call({ caller, client, watch: { settle } })
+    // One for each of the two verbs.
+    expect(lookUps).toBe(2)
+    await run('SendMessage', { message: hello }, ctx)
+    await run('GetTask', { id: 't-7' }, ctx)
+    expect(lookUps).toBe(2)
+  })
+
   test.each(['ListTasks', 'CancelTask', 'SubscribeToTask', 'SendStreamingMessage'] as const)(
     'people who answer may not %s',
     (method) => {
