@@ -146,7 +146,7 @@ export const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
     onCommitted: (listener) => wakes.on('feed', listener),
     reapMs: options.reapMs ?? REAP_MS,
     comeDueMs: options.comeDueMs ?? COME_DUE_MS,
-    placeMs: options.placeMs ?? PLACE_MS,
+    sequenceMs: options.placeMs ?? PLACE_MS,
     countMs: options.countMs ?? COUNT_MS,
     tidyMs: options.tidyMs ?? TIDY_MS,
   })

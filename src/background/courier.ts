@@ -1,13 +1,13 @@
 /**
- * Tells webhooks what they are owed. Woken by commits that owe something, else at each interval, it
- * takes what is due and sends many at once, few to one host, so that a receiver which is slow or
- * silent stands in nobody's way. A drain lets those under way finish; what is cut short is sent
- * again by another node, under the same id.
+ * Delivers to webhooks. Woken by commits that owe a delivery, and at every interval, it takes what
+ * is due and sends many at once but few to one host, so a slow or silent receiver stands in nobody's
+ * way. A drain lets the deliveries under way finish; another node sends what was cut short again,
+ * under the same id.
  */
 import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import type { Log } from '../base/log.ts'
-import { sleep } from '../base/time.ts'
+import { createNudge, sleep, withTimeout } from '../base/time.ts'
 import { Refusal } from '../domain/errors.ts'
 import type { Dialect, Tried } from '../domain/push.ts'
 import type { Outbox, Owed } from '../service/push/outbox.ts'
@@ -20,7 +20,7 @@ interface Payload {
 
 export interface CourierParts {
   outbox: Outbox
-  /** How each protocol version tells of an event. */
+  /** The payload that each protocol version sends for an event. */
   payloads: Readonly<Record<Dialect, (owed: Owed) => Payload>>
   post: (
     url: string,
@@ -29,9 +29,9 @@ export interface CourierParts {
     wait: { timeoutMs: number; signal: AbortSignal },
   ) => Promise<Tried>
   sign: (secrets: readonly string[], id: string, timestamp: number, body: string) => string
-  /** Calls back when something has been committed that is owed. Returns an off. */
+  /** Calls back when a commit owes a delivery. Returns an off. */
   onOwed: (listener: () => void) => () => void
-  /** Fires when the node stops: nothing more is taken. */
+  /** Fires when the node stops; nothing more is taken then. */
   stopping: AbortSignal
   log: Pick<Log, 'error'>
   concurrency: number
@@ -43,15 +43,15 @@ export interface CourierParts {
 export interface Courier {
   /** Sends until the signal fires. */
   run(signal: AbortSignal, health: Health): Promise<void>
-  /** Waits so long for what is under way, then cuts it short. Nothing more is taken. */
+  /** Waits up to `ms` for what is under way, then cuts it short. Nothing more is taken. */
   drain(ms: number): Promise<void>
 }
 
 const TAKE_AT_MOST = 32
-/** Beyond the try itself: to have it written, also where the database is slow. */
+/** Time beyond the attempt itself to write down its result, even where the database is slow. */
 const LEASE_MARGIN_MS = 15_000
 const PURGE_MS = 600_000
-/** After the database failed. */
+/** The pause after the database failed. */
 const AGAIN_MS = 1000
 
 const headersOf = (owed: Owed, { contentType, body }: Payload, sign: CourierParts['sign']) => {
@@ -72,20 +72,14 @@ const headersOf = (owed: Owed, { contentType, body }: Payload, sign: CourierPart
 export const createCourier = (parts: CourierParts): Courier => {
   const { outbox, payloads, post, sign, stopping, log } = parts
   const { concurrency, perHost, pollMs } = parts
-  /** Of this courier and no other: a lease says who may settle. */
+  /** Belongs to this courier alone, since a lease says who may settle. */
   const owner = randomUUID()
   const busy = new Map<string, number>()
   const underWay = new Set<Promise<void>>()
   const cut = new AbortController()
-  // Each try under way listens: many at once are no leak.
+  // Each attempt under way listens, so many listeners are no leak.
   setMaxListeners(0, cut.signal)
-  let look: () => void = () => {}
-  let looked = true
-
-  const nudge = (): void => {
-    looked = false
-    look()
-  }
+  const due = createNudge()
 
   const send = async (owed: Owed, timeoutMs: number): Promise<void> => {
     const started = performance.now()
@@ -100,11 +94,11 @@ export const createCourier = (parts: CourierParts): Courier => {
       return
     }
     const again = await outbox.settle(owed, tried, (performance.now() - started) / 1000)
-    // What is due before the next look would otherwise wait for it.
-    if (again !== null && again * 1000 < pollMs) setTimeout(nudge, again * 1000).unref()
+    // Otherwise a retry that is due before the next poll would wait for it.
+    if (again !== null && again * 1000 < pollMs) setTimeout(due.nudge, again * 1000).unref()
   }
 
-  /** What cannot be written down is sent again when its lease has lapsed. */
+  /** A delivery whose result cannot be written is sent again once its lease has lapsed. */
   const start = (owed: Owed, timeoutMs: number): void => {
     const { host } = owed
     busy.set(host, (busy.get(host) ?? 0) + 1)
@@ -115,17 +109,17 @@ export const createCourier = (parts: CourierParts): Courier => {
         if (left > 0) busy.set(host, left)
         else busy.delete(host)
         underWay.delete(sent)
-        nudge()
+        due.nudge()
       })
     underWay.add(sent)
   }
 
-  /** Takes what is due until nothing is, or there is no room. */
+  /** Takes what is due until nothing is left, or there is no room. */
   const takeAll = async (signal: AbortSignal): Promise<void> => {
     for (;;) {
-      looked = true
+      due.clear()
       const limit = Math.min(concurrency - underWay.size, TAKE_AT_MOST)
-      // Whatever ends makes room, and nudges.
+      // A delivery that ends makes room, and nudges.
       if (limit <= 0 || signal.aborted || stopping.aborted) return
       const { timeoutMs } = await outbox.limits()
       const leaseSeconds = (timeoutMs + LEASE_MARGIN_MS) / 1000
@@ -135,22 +129,11 @@ export const createCourier = (parts: CourierParts): Courier => {
     }
   }
 
-  const idle = (ms: number, signal: AbortSignal): Promise<void> => {
-    const waiting = new AbortController()
-    const end = (): void => waiting.abort()
-    look = end
-    signal.addEventListener('abort', end, { once: true })
-    if (!looked || signal.aborted) end()
-    return sleep(ms, waiting.signal)
-      .catch(() => {})
-      .finally(() => signal.removeEventListener('abort', end))
-  }
-
   const purge = async (): Promise<void> => {
     while ((await outbox.purge()) > 0 && !stopping.aborted);
   }
 
-  /** True where the database was there. */
+  /** Whether the database was there. */
   const tick = async (signal: AbortSignal, health: Health, clean: boolean): Promise<boolean> => {
     try {
       await takeAll(signal)
@@ -166,10 +149,7 @@ export const createCourier = (parts: CourierParts): Courier => {
   }
 
   const drain = async (ms: number): Promise<void> => {
-    const limit = new AbortController()
-    const over = sleep(ms, limit.signal).catch(() => {})
-    await Promise.race([Promise.all(underWay), over])
-    limit.abort()
+    await withTimeout(ms, 'deliveries', () => Promise.all(underWay)).catch(() => {})
     cut.abort()
     await Promise.all(underWay)
   }
@@ -177,14 +157,14 @@ export const createCourier = (parts: CourierParts): Courier => {
   return {
     drain,
     run: async (signal, health) => {
-      const off = parts.onOwed(nudge)
+      const off = parts.onOwed(due.nudge)
       let cleanAt = 0
       try {
         while (!signal.aborted) {
           const clean = performance.now() >= cleanAt
           const fine = await tick(signal, health, clean)
           if (fine && clean) cleanAt = performance.now() + PURGE_MS
-          if (fine) await idle(pollMs, signal)
+          if (fine) await due.wait(pollMs, signal)
           else await sleep(AGAIN_MS, signal).catch(() => {})
         }
       } finally {

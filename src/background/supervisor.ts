@@ -1,46 +1,47 @@
 /**
- * Runs what works without being asked. Each worker is a name and a loop that ends when its signal
- * fires; one that returns or throws before that is counted, logged and started again after a
- * backoff, and its siblings never notice. What a failure means is decided in worker-failures.ts.
- * Starting goes in order, stopping in reverse.
+ * Runs the background workers. Each worker is a name and a loop that ends when its signal fires. One
+ * that returns or throws before that is counted, logged and started again after a backoff, and its
+ * siblings never notice. What a failure leads to is decided in worker-failures.ts. Workers start in
+ * order and stop in reverse.
  */
+import { defined } from '../base/defined.ts'
 import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
-import { backoffMs, sleep } from '../base/time.ts'
+import { backoffMs, sleep, withTimeout } from '../base/time.ts'
 import { createCircuit } from './worker-circuit.ts'
-import { FAILURES, type Failure, type Regime } from './worker-failures.ts'
+import { FAILURES, type Failure, type FailurePolicy } from './worker-failures.ts'
 
-/** How a worker tells how it fares while it runs. */
+/** How a worker reports on itself while it runs. */
 export interface Health {
-  /** It has done what it is for. */
+  /** It has done its work. */
   ok(): void
-  /** It could not, and goes on trying. */
+  /** It could not do its work, and goes on trying. */
   failed(): void
 }
 
 export interface Worker {
   name: string
-  regime: Regime
+  policy: FailurePolicy
   run(signal: AbortSignal, health: Health): Promise<void>
 }
 
 interface WorkerState {
   name: string
   required: boolean
-  /** It runs, and is not failing. */
+  /** It is running and not failing. */
   up: boolean
   failing: boolean
 }
 
 export interface Supervisor {
-  /** Does nothing while running. One that has not ended since its stop is started once it has. */
+  /** Does nothing while running. A worker that has not ended since the last stop starts once it has. */
   start(): void
-  /** Resolves once all have ended, or at the deadline; what has not ended by then is logged. */
+  /** Resolves once all have ended, or at the deadline. Workers that have not ended are logged. */
   stop(deadlineMs: number): Promise<void>
   workers(): WorkerState[]
 }
 
-/** A worker that ran this long had recovered: its next crash is a first one. */
+/** A worker that ran this long had recovered, so its next crash counts as the first. */
 const RECOVERED_MS = 60_000
 const FIRST_BACKOFF_MS = 200
 
@@ -61,9 +62,9 @@ export const createSupervisor = (
 ): Supervisor => {
   const kept = workers.map((worker) => ({
     worker,
-    circuit: createCircuit(worker.regime),
+    circuit: createCircuit(worker.policy),
     runs: false,
-    /** When its life before this one was over: there are never two at once. */
+    /** Resolves when its previous life is over, since there are never two at once. */
     over: Promise.resolve(),
   }))
   type Kept = (typeof kept)[number]
@@ -71,11 +72,10 @@ export const createSupervisor = (
   let stopped: Promise<void> | null = null
 
   const fail = ({ worker: { name }, circuit }: Kept, failure: Failure, err?: unknown): void => {
-    const { counts, told } = FAILURES[failure]
+    const { counts, restart, message } = FAILURES[failure]
     const before = circuit.failing()
     if (counts) circuit.fail()
-    if (FAILURES[failure].restart)
-      log.error({ worker: name, ...(err !== undefined && { err }) }, told)
+    if (restart) log.error(defined({ worker: name, err }), message)
     if (!before && circuit.failing()) log.error({ worker: name }, 'a worker keeps failing')
   }
 
@@ -84,11 +84,11 @@ export const createSupervisor = (
       if (one.circuit.failing()) log.warn({ worker: one.worker.name }, 'a worker is well again')
       one.circuit.ok()
     },
-    // What fails because it is being stopped is no failure.
+    // A worker that fails because it is being stopped has not failed.
     failed: () => signal.aborted || fail(one, 'failed'),
   })
 
-  /** One life of the worker; answers with how it went wrong, or null where it was told to end. */
+  /** One life of the worker. Resolves to how it went wrong, or to null where it was told to end. */
   const live = async (one: Kept, signal: AbortSignal): Promise<Failure | null> => {
     one.runs = true
     try {
@@ -106,27 +106,27 @@ export const createSupervisor = (
   }
 
   const keep = async (one: Kept, signal: AbortSignal): Promise<void> => {
-    const { name, regime } = one.worker
+    const { name, policy } = one.worker
     for (let crashes = 0; !signal.aborted; ) {
       const startedAt = performance.now()
       const failure = await live(one, signal)
       if (failure === null || !FAILURES[failure].restart) return
       metrics.workerRestarts.inc({ worker: name })
       crashes = performance.now() - startedAt > RECOVERED_MS ? 1 : crashes + 1
-      const spacing = { initialMs: FIRST_BACKOFF_MS, maxMs: regime.maxBackoffMs }
+      const spacing = { initialMs: FIRST_BACKOFF_MS, maxMs: policy.maxBackoffMs }
       await sleep(backoffMs(crashes, spacing), signal).catch(() => {})
     }
   }
 
-  /** Each gets its share of the time, so that one that hangs does not take its siblings'. */
+  /** Each gets its share of the time, so a worker that hangs takes none of its siblings'. */
   const stopAll = async (deadlineMs: number): Promise<void> => {
     const deadline = performance.now() + deadlineMs
     const late: string[] = []
     const left = running.toReversed()
     running = []
-    for (const [place, { name, stop, ended }] of left.entries()) {
+    for (const [index, { name, stop, ended }] of left.entries()) {
       stop.abort()
-      const share = Math.max(0, deadline - performance.now()) / (left.length - place)
+      const share = Math.max(0, deadline - performance.now()) / (left.length - index)
       if (!(await endsWithin(ended, share))) late.push(name)
     }
     if (late.length > 0) log.error({ workers: late, deadlineMs }, 'workers did not end in time')
@@ -150,21 +150,16 @@ export const createSupervisor = (
       return stopped
     },
     workers: () =>
-      kept.map(({ worker: { name, regime }, circuit, runs }) => {
+      kept.map(({ worker: { name, policy }, circuit, runs }) => {
         const failing = circuit.failing()
-        return { name, required: regime.required, up: runs && !failing, failing }
+        return { name, required: policy.required, up: runs && !failing, failing }
       }),
   }
 }
 
-/** True where it has ended by then; what had ended before counts, also with no time left. */
-const endsWithin = async (ended: Promise<void>, ms: number): Promise<boolean> => {
-  const limit = new AbortController()
-  const over = sleep(ms, limit.signal).then(
-    () => false,
+/** Whether it has ended by then. What had ended before counts, even with no time left. */
+const endsWithin = (ended: Promise<void>, ms: number): Promise<boolean> =>
+  withTimeout(ms, 'a worker', () => ended).then(
+    () => true,
     () => false,
   )
-  const inTime = await Promise.race([ended.then(() => true), over])
-  limit.abort()
-  return inTime
-}

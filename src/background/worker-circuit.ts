@@ -1,7 +1,8 @@
 /**
- * Counts a worker's failures in a sliding window. Open (failing) once there are enough; closed
- * again by the first sign of health, or when the failures have grown old. A sign of health while
- * it is closed forgives nothing: one that fails every other time is failing, too.
+ * A circuit breaker for one worker, which counts its failures in a sliding window. It opens (the
+ * worker is failing) once there are enough, and closes at the first sign of health, or when the
+ * failures have grown old. A sign of health while it is closed forgives nothing: a worker that
+ * fails every other time is failing, too.
  */
 export interface Circuit {
   fail(): void
@@ -24,7 +25,7 @@ export const createCircuit = (
   return {
     fail: () => {
       times.push(now())
-      // More than enough of them say no more, and would grow without end.
+      // Any more than enough would add nothing, and the list would grow without end.
       if (times.length > failures) times.shift()
     },
     ok: () => {

@@ -1,27 +1,27 @@
 /**
- * What is fatal, decided here and nowhere else. A worker reports how it fares; the two tables say
- * what follows from it. Nothing a worker does ends the process: the gravest consequence is a node
- * that says it is not ready, until the worker is well again.
+ * What a worker's failure leads to, decided here and nowhere else. A worker reports how it fares,
+ * and the two tables say what follows. Nothing a worker does ends the process: at worst, the node
+ * says that it is not ready until the worker is well again.
  */
 
-/** All that can go wrong with a worker. */
+/** Everything that can go wrong with a worker. */
 export type Failure = 'crashed' | 'returned' | 'failed'
 
 /** `restart`: it is over and is started again. `counts`: it may open the circuit of its worker. */
 export const FAILURES: Readonly<
-  Record<Failure, { restart: boolean; counts: boolean; told: string }>
+  Record<Failure, { restart: boolean; counts: boolean; message: string }>
 > = {
-  crashed: { restart: true, counts: true, told: 'a worker crashed' },
-  // A loop that should have no end; that it came without an error is no excuse.
-  returned: { restart: true, counts: true, told: 'a worker ended that should not' },
+  crashed: { restart: true, counts: true, message: 'a worker crashed' },
+  // The loop should never end, and ending without an error is no excuse.
+  returned: { restart: true, counts: true, message: 'a worker ended that should not' },
   // It goes on by itself, and has logged why.
-  failed: { restart: false, counts: true, told: 'a worker reported a failure' },
+  failed: { restart: false, counts: true, message: 'a worker reported a failure' },
 }
 
-export interface Regime {
+export interface FailurePolicy {
   /** The node is not ready while it is failing. */
   required: boolean
-  /** Failing from so many failures within the window on, … */
+  /** This many failures within the window mean that it is failing, … */
   failures: number
   /** … until it reports that it is well, or the failures are older than this. */
   windowMs: number
@@ -29,30 +29,48 @@ export interface Regime {
   maxBackoffMs: number
 }
 
-const SWEEP: Regime = { required: true, failures: 3, windowMs: 120_000, maxBackoffMs: 30_000 }
+/** A sweep that is off silently parks todos, so a node without one is not ready. */
+const SWEEP: FailurePolicy = {
+  required: true,
+  failures: 3,
+  windowMs: 120_000,
+  maxBackoffMs: 30_000,
+}
+const OPTIONAL: FailurePolicy = { ...SWEEP, required: false }
 
 export type WorkerName =
   | 'listener'
   | 'reaper'
-  | 'bell'
-  | 'alarm'
-  | 'placer'
+  | 'dueAnnouncer'
+  | 'timeouts'
+  | 'sequencer'
   | 'courier'
   | 'counter'
   | 'janitor'
 
-/** Each worker's regime. A sweep that is off silently parks todos, so each of those is required. */
-export const REGIMES: Readonly<Record<WorkerName, Regime>> = {
-  // Without it the polls go on, slower; it must be back within seconds of its database.
-  listener: { required: true, failures: 3, windowMs: 60_000, maxBackoffMs: 1000 },
-  reaper: SWEEP,
-  bell: SWEEP,
-  alarm: SWEEP,
-  placer: SWEEP,
-  // Webhooks are late then, and told by another node; everything else is as it was.
-  courier: { ...SWEEP, required: false },
-  // Lists are as exact without it, and slower by and by.
-  counter: { ...SWEEP, required: false },
-  // What it leaves lying counts as gone already: nobody waits for it.
-  janitor: { ...SWEEP, required: false },
+/**
+ * The workers: what each does, the label it has in `switchboard_worker_up{worker}` and in the log,
+ * and what its failures lead to.
+ */
+export const WORKERS: Readonly<Record<WorkerName, { label: string; policy: FailurePolicy }>> = {
+  // Hears of commits on other nodes. Without it the polls go on, only slower, and it must be back
+  // within seconds of its database.
+  listener: {
+    label: 'listener',
+    policy: { required: true, failures: 3, windowMs: 60_000, maxBackoffMs: 1000 },
+  },
+  // Takes back todos whose lease has lapsed.
+  reaper: { label: 'reaper', policy: SWEEP },
+  // Announces todos whose time to be claimed has come.
+  dueAnnouncer: { label: 'bell', policy: SWEEP },
+  // Ends what has passed a limit on its time.
+  timeouts: { label: 'alarm', policy: SWEEP },
+  // Gives committed events their positions in the feed.
+  sequencer: { label: 'placer', policy: SWEEP },
+  // Delivers to webhooks. While it is off, another node tells them, later.
+  courier: { label: 'courier', policy: OPTIONAL },
+  // Folds recent events into the totals of lists, which are exact without it but slowly get slower.
+  counter: { label: 'counter', policy: OPTIONAL },
+  // Deletes what counts as gone already, so nobody waits for it.
+  janitor: { label: 'janitor', policy: OPTIONAL },
 }

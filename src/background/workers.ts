@@ -1,14 +1,14 @@
 /**
- * The workers of a node, in the order they start: how often each sweep runs, and that one which
- * failed is tried again soon. What follows from failing is decided in worker-failures.ts.
+ * The workers of a node, in the order they start. How often each sweep runs, and that a failed one
+ * is tried again soon, is decided here; what follows from failing, in worker-failures.ts.
  */
 import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
-import { backoffMs, every, sleep } from '../base/time.ts'
+import { backoffMs, createNudge, every, sleep } from '../base/time.ts'
 import { Refusal } from '../domain/errors.ts'
 import type { Sweep } from '../service/sweeps/sweeps.ts'
 import type { Health, Worker } from './supervisor.ts'
-import { REGIMES, type WorkerName } from './worker-failures.ts'
+import { WORKERS, type WorkerName } from './worker-failures.ts'
 
 export interface WorkerParts {
   sweep: Sweep
@@ -16,21 +16,21 @@ export interface WorkerParts {
   listen: (signal: AbortSignal, onListening: () => void) => Promise<void>
   log: Log
   metrics: Metrics
-  /** Calls back when events have been committed that want a place in the feed. Returns an off. */
+  /** Calls back when events without a position in the feed have been committed. Returns an off. */
   onCommitted: (listener: () => void) => () => void
   reapMs: number
   comeDueMs: number
-  /** The placer is nudged by commits; this is how long a lost nudge may delay an event. */
-  placeMs: number
-  /** For so long lists add up what events have moved. */
+  /** Commits nudge the sequencer; this is how long a lost nudge may delay an event. */
+  sequenceMs: number
+  /** How long lists add up what events have moved before it is folded into their totals. */
   countMs: number
   tidyMs: number
   courier: Worker['run']
 }
 
 /**
- * Commits of a busy moment are placed together: a busy feed costs 50 statements a second. The first
- * waits a little as well: whoever was woken by that commit goes first.
+ * Events committed in a busy moment are sequenced together, so a busy feed costs 50 statements a
+ * second. The first waits a little as well, to let whoever was woken by that commit go first.
  */
 const FIRST_MS = 4
 const GATHER_MS = 16
@@ -41,8 +41,8 @@ const SOON = { initialMs: 250, maxMs: 3000 }
 export const createWorkers = (parts: WorkerParts): Worker[] => {
   const { sweep, reapMs, comeDueMs, countMs, tidyMs } = parts
   const worker = (name: WorkerName, run: Worker['run']): Worker => ({
-    name,
-    regime: REGIMES[name],
+    name: WORKERS[name].label,
+    policy: WORKERS[name].policy,
     run,
   })
   const ticking = (name: WorkerName, label: string, ms: number, work: () => Promise<unknown>) =>
@@ -50,10 +50,10 @@ export const createWorkers = (parts: WorkerParts): Worker[] => {
   return [
     worker('listener', (signal, health) => parts.listen(signal, health.ok)),
     ticking('reaper', 'reap', reapMs, sweep.reap),
-    ticking('bell', 'come_due', comeDueMs, sweep.comeDue),
-    ticking('alarm', 'timeout', comeDueMs, sweep.timeOut),
-    worker('placer', (signal, health) =>
-      placing(guarded('place', sweep.place, parts, health), parts, signal),
+    ticking('dueAnnouncer', 'come_due', comeDueMs, sweep.comeDue),
+    ticking('timeouts', 'timeout', comeDueMs, sweep.timeOut),
+    worker('sequencer', (signal, health) =>
+      sequencing(guarded('place', sweep.place, parts, health), parts, signal),
     ),
     worker('courier', parts.courier),
     ticking('counter', 'count', countMs, sweep.count),
@@ -78,14 +78,14 @@ const sweeping = (
   return every(intervalMs, tick, signal, { onError })
 }
 
-/** For the supervisor: a sweep has dealt with its own errors. */
+/** Left to the supervisor, since a sweep has dealt with its own errors. */
 const onError = (error: unknown): void => {
   throw error
 }
 
 /**
- * A sweep, timed; undefined where it failed. While the database is away that is logged once, not at
- * every try.
+ * The sweep with its time measured; it resolves to undefined where it failed. While the database is
+ * away that is logged once, not at every try.
  */
 const guarded = <T>(
   name: string,
@@ -115,43 +115,26 @@ const guarded = <T>(
   }
 }
 
-/** Places as commits come, and looks once more at every interval. */
-const placing = async (
+/** Sequences events as commits come, and looks again at every interval. */
+const sequencing = async (
   place: () => Promise<'all' | 'more' | 'not our turn' | undefined>,
-  { onCommitted, placeMs }: WorkerParts,
+  { onCommitted, sequenceMs }: WorkerParts,
   signal: AbortSignal,
 ): Promise<void> => {
-  let committed = false
-  let nudge: () => void = () => {}
-  const off = onCommitted(() => {
-    committed = true
-    nudge()
-  })
-  const idle = (): Promise<void> =>
-    new Promise((resolve) => {
-      const done = (): void => {
-        clearTimeout(timer)
-        signal.removeEventListener('abort', done)
-        nudge = () => {}
-        resolve()
-      }
-      const timer = setTimeout(done, placeMs)
-      signal.addEventListener('abort', done, { once: true })
-      nudge = done
-      if (committed || signal.aborted) done()
-    })
+  const committed = createNudge()
+  const off = onCommitted(committed.nudge)
   try {
     while (!signal.aborted) {
-      if (committed) await sleep(FIRST_MS, signal).catch(() => {})
-      committed = false
+      if (committed.isPending()) await sleep(FIRST_MS, signal).catch(() => {})
+      committed.clear()
       const nextAt = performance.now() + GATHER_MS
       const placed = await place()
       // Whoever has the turn may have looked before our commit, so it has to be tried again.
-      if (placed === 'not our turn') committed = true
-      // What was placed has been told to thousands by now, perhaps: that time counts.
+      if (placed === 'not our turn') committed.nudge()
+      // Thousands may have been told of these events by now, and that time counts.
       const restMs = placed === 'more' ? 0 : Math.max(0, nextAt - performance.now())
       await sleep(restMs, signal).catch(() => {})
-      if (placed !== 'more') await idle()
+      if (placed !== 'more') await committed.wait(sequenceMs, signal)
     }
   } finally {
     off()

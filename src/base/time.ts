@@ -1,7 +1,7 @@
 /**
- * Waiting, with an end to every wait: repeating, pausing, spacing out retries, giving up. Decides
- * nothing about what is waited for. Only for spans inside this process: the clock that stored
- * times are compared with is the database's.
+ * Waiting, with an end to every wait: repeating, pausing, spacing out retries, giving up. Nothing
+ * here knows what is waited for. Use it only for spans inside this process: stored times are
+ * compared with the database's clock.
  */
 
 /** Rejects with the signal's reason when it fires first. */
@@ -20,7 +20,7 @@ export const sleep = (ms: number, signal?: AbortSignal): Promise<void> =>
   })
 
 export interface Repeat {
-  /** Told of what a tick threw; the next tick comes as if it had not. */
+  /** Gets what a tick threw; the next tick comes as if it had not. */
   onError: (error: unknown) => void
   /** `later`: the first tick comes after one interval. */
   first?: 'now' | 'later'
@@ -29,8 +29,8 @@ export interface Repeat {
 /**
  * Ticks one after another until the signal fires; the promise then resolves, once the tick under
  * way has ended. The interval lies between a tick's end and the next one's start. A tick that
- * returns true has more to do: the next follows at once. One that returns `againInMs` wants the
- * next after so long.
+ * returns true has more to do, so the next follows at once. One that returns `againInMs` wants the
+ * next after that long.
  */
 export const every = async (
   intervalMs: number,
@@ -40,7 +40,7 @@ export const every = async (
 ): Promise<void> => {
   let pauseMs = first === 'now' ? 0 : intervalMs
   while (!signal.aborted) {
-    // Also with 0: a backlog must not keep timers and sockets from their turn.
+    // Even with 0, since a backlog must not keep timers and sockets from their turn.
     await sleep(pauseMs, signal).catch(() => {})
     if (signal.aborted) return
     pauseMs = intervalMs
@@ -63,8 +63,8 @@ export interface Spacing {
 }
 
 /**
- * The wait before trying again after the `attempt`-th failure (from 1): doubling up to `maxMs`, of
- * which up to half is left to `chance` (0..1), so that those who failed together come back apart.
+ * The wait before trying again after the `attempt`-th failure (from 1). It doubles up to `maxMs`, and
+ * up to half of it is left to `chance` (0..1), so that those who failed together come back apart.
  */
 export const backoffMs = (
   attempt: number,
@@ -85,9 +85,23 @@ export class TimedOut extends Error {
   }
 }
 
+/** A signal that follows `outer` and also fires after `ms`. `end` leaves no timer and no listener. */
+const limited = (ms: number, reason: () => unknown, outer: AbortSignal | undefined) => {
+  const limit = new AbortController()
+  const timer = setTimeout(() => limit.abort(reason()), ms)
+  const pass = (): void => limit.abort(outer?.reason)
+  if (outer?.aborted) pass()
+  outer?.addEventListener('abort', pass, { once: true })
+  const end = (): void => {
+    clearTimeout(timer)
+    outer?.removeEventListener('abort', pass)
+  }
+  return { signal: limit.signal, end }
+}
+
 /**
- * Gives work up after `ms` with TimedOut, or when the outer signal fires. The work is told through
- * its signal, but not waited for: it may ignore it.
+ * Gives work up with TimedOut after `ms`, or when the outer signal fires. The work learns of it
+ * through its own signal but is not waited for: it may ignore it.
  */
 export const withTimeout = async <T>(
   ms: number,
@@ -96,17 +110,65 @@ export const withTimeout = async <T>(
   outer?: AbortSignal,
 ): Promise<T> => {
   outer?.throwIfAborted()
-  const limit = new AbortController()
-  const timer = setTimeout(() => limit.abort(new TimedOut(what, ms)), ms)
-  const giveUp = () => limit.abort(outer?.reason)
-  outer?.addEventListener('abort', giveUp, { once: true })
+  const { signal, end } = limited(ms, () => new TimedOut(what, ms), outer)
   const ended = new Promise<never>((_, reject) => {
-    limit.signal.addEventListener('abort', () => reject(limit.signal.reason), { once: true })
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
   })
+  return Promise.race([work(signal), ended]).finally(end)
+}
+
+/**
+ * What `wait` resolves to, or null when it was ended by the time or by a stopping server. A client
+ * that hung up (`outer` fired for another reason than `stopping`) makes it reject, as any error of
+ * `wait` does. AbortSignal.any with AbortSignal.timeout would leave a timer and a listener behind.
+ */
+export const withDeadline = async <T>(
+  outer: AbortSignal,
+  ms: number,
+  wait: (signal: AbortSignal) => Promise<T>,
+): Promise<T | null> => {
+  const { signal, end } = limited(ms, () => 'limit', outer)
   try {
-    return await Promise.race([work(limit.signal), ended])
+    signal.throwIfAborted()
+    return await wait(signal)
+  } catch (error) {
+    if (signal.reason === 'limit' || signal.reason === 'stopping') return null
+    throw error
   } finally {
-    clearTimeout(timer)
-    outer?.removeEventListener('abort', giveUp)
+    end()
+  }
+}
+
+/** Lets a loop pause until somebody has work for it. A nudge is kept until it is cleared. */
+export interface Nudge {
+  isPending(): boolean
+  nudge(): void
+  clear(): void
+  /** Resolves at a nudge, after `ms` or when the signal fires, whichever comes first. */
+  wait(ms: number, signal: AbortSignal): Promise<void>
+}
+
+export const createNudge = (): Nudge => {
+  let pending = false
+  let wake: () => void = () => {}
+  return {
+    isPending: () => pending,
+    nudge: () => {
+      pending = true
+      wake()
+    },
+    clear: () => {
+      pending = false
+    },
+    wait: async (ms, signal) => {
+      if (pending) return
+      const { signal: over, end } = limited(ms, () => 'limit', signal)
+      await new Promise<void>((resolve) => {
+        wake = resolve
+        if (over.aborted) resolve()
+        over.addEventListener('abort', () => resolve(), { once: true })
+      })
+      end()
+    },
   }
 }

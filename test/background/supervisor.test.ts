@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import { createSupervisor, type Worker } from '../../src/background/supervisor.ts'
-import type { Regime } from '../../src/background/worker-failures.ts'
+import type { FailurePolicy } from '../../src/background/worker-failures.ts'
 import { createLog } from '../../src/base/log.ts'
 import { createMetrics } from '../../src/base/metrics.ts'
 import { until } from '../support/until.ts'
 
-const REGIME: Regime = { required: true, failures: 3, windowMs: 60_000, maxBackoffMs: 1 }
+const POLICY: FailurePolicy = { required: true, failures: 3, windowMs: 60_000, maxBackoffMs: 1 }
 
 const aborted = (signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
@@ -13,9 +13,9 @@ const aborted = (signal: AbortSignal): Promise<void> =>
     signal.addEventListener('abort', () => resolve(), { once: true })
   })
 
-const worker = (name: string, run: Worker['run'], regime: Partial<Regime> = {}): Worker => ({
+const worker = (name: string, run: Worker['run'], policy: Partial<FailurePolicy> = {}): Worker => ({
   name,
-  regime: { ...REGIME, ...regime },
+  policy: { ...POLICY, ...policy },
   run,
 })
 

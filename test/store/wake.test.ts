@@ -2,7 +2,7 @@
 // Field case: listener cut off.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createSupervisor } from '../../src/background/supervisor.ts'
-import { REGIMES } from '../../src/background/worker-failures.ts'
+import { WORKERS } from '../../src/background/worker-failures.ts'
 import { createLog } from '../../src/base/log.ts'
 import { createMetrics } from '../../src/base/metrics.ts'
 import type { WakeBus } from '../../src/store/wake/bus.ts'
@@ -68,7 +68,7 @@ const start = async (bus: WakeBus): Promise<Wakes> => {
   })
   await wake.start()
   const supervisor = createSupervisor(
-    [{ name: 'listener', regime: REGIMES.listener, run: (signal) => wake.run(signal) }],
+    [{ name: 'listener', policy: WORKERS.listener.policy, run: (signal) => wake.run(signal) }],
     { log, metrics: createMetrics() },
   )
   supervisor.start()

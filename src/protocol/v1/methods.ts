@@ -4,7 +4,7 @@
  * state allows is not.
  */
 
-import { withDeadline } from '../../base/with-deadline.ts'
+import { withDeadline } from '../../base/time.ts'
 import { invalid, Refusal } from '../../domain/errors.ts'
 import type { TodoView } from '../../domain/todo.ts'
 import type { Sent } from '../../service/contract.ts'
