@@ -2,7 +2,7 @@
  * `npm run bench -- [<case> …] [--quick] [--rounds n] [--profile] [--against <checkout>]`: runs the
  * cases, prints each as markdown and writes all of it to bench/results. `--quick` is for trying the
  * benchmark out, not for numbers; `--profile` leaves a CPU profile of each server; `--against`
- * measures another checkout's server beside this one, in turns (cases send and board).
+ * measures another checkout's server beside this one, in turns (cases send, settle, claim and board).
  */
 import fs from 'node:fs'
 import os from 'node:os'
@@ -18,6 +18,7 @@ import { latency } from './cases/latency.ts'
 import { memory } from './cases/memory.ts'
 import { nodes } from './cases/nodes.ts'
 import { partitions } from './cases/partitions.ts'
+import { plans } from './cases/plans.ts'
 import { queues } from './cases/queues.ts'
 import { send } from './cases/send.ts'
 import { settle } from './cases/settle.ts'
@@ -43,6 +44,7 @@ const CASES = [
   nodes,
   size,
   partitions,
+  plans,
 ]
 const PACE = { rounds: 3, seconds: 2.5, warmSeconds: 1 }
 const QUICK = { rounds: 3, seconds: 0.2, warmSeconds: 0 }

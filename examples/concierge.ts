@@ -2,8 +2,8 @@
  * An agent that talks: it books a table, asking for the day and then for the number of guests,
  * and hands over a confirmation and a calendar entry, piece by piece. "switchboard dev" runs it.
  *
- * It keeps nothing to itself: what was answered stands in the task's history, so that after a
- * crash the next claim goes on with the question that is still open.
+ * It keeps no state of its own: the answers are in the task's history, so after a crash the next
+ * claim goes on with the question that is still open.
  *
  * Run it (the token is that of an endpoint with the verb "work"):
  *   SWITCHBOARD_TOKEN=... npx tsx examples/concierge.ts
@@ -19,9 +19,9 @@ const agent = createAgent(
   {
     url: process.env.SWITCHBOARD_URL ?? 'http://127.0.0.1:4100',
     token: process.env.SWITCHBOARD_TOKEN ?? '',
-    // A guest who never answers keeps a place until the wait is over, so there are many.
+    // A guest who never answers keeps a slot until the wait is over, so there are many slots.
     concurrency: 32,
-    // Short: should this process die while a guest thinks, the next one takes over this soon.
+    // Short, so that the next process soon takes over if this one dies while a guest thinks.
     leaseSeconds: 15,
   },
   async (ctx) => {
@@ -38,7 +38,7 @@ const agent = createAgent(
   },
 )
 
-/** Asks until the answer can be read; what an earlier attempt was answered is not asked again. */
+/** Asks until the answer can be read; does not repeat what an earlier attempt was answered. */
 async function ask<Value>(
   ctx: Context,
   topic: string,
@@ -96,7 +96,7 @@ async function stream(
       append: index > 0,
       lastChunk: index === lines.length - 1,
     })
-    // As slow as somebody who writes, for those who watch the stream.
+    // As slow as somebody who types, for those who watch the stream.
     await pause(100, undefined, { signal: ctx.signal })
   }
 }
@@ -124,5 +124,5 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     void agent.stop().then(() => process.exit())
   })
 }
-// Started by "switchboard dev", it does not outlive it, however that ended.
+// Started by "switchboard dev", this process does not outlive it, however that ended.
 process.once('disconnect', () => process.exit())

@@ -1,10 +1,10 @@
 /**
- * An agent for A2A's conformance kits: what it does is decided by how the id of the message that
- * woke it begins. Both official kits steer their tests that way, the one for 1.0 by ids that begin
- * with "tck-", the one for 0.3 by any others; docs/conformance.md tells how to run them.
+ * An agent for A2A's conformance kits: the prefix of the id of the message that woke it decides
+ * what it does. Both official kits steer their tests that way, the one for 1.0 by ids that begin
+ * with "tck-", the one for 0.3 by any others; docs/conformance.md says how to run them.
  *
- * It waits for nobody: a question is parked, so that the many tasks that a kit leaves open do not
- * fill its slots. The answered task comes back as a new claim, its answer unread.
+ * It waits for nobody: it parks its questions, so that the many tasks that a kit leaves open do not
+ * fill its slots. An answered task comes back as a new claim, with the answer unread.
  *
  * Run it (the token is that of an endpoint with the verb "work"):
  *   SWITCHBOARD_TOKEN=... npx tsx examples/conformance-agent.ts
@@ -12,22 +12,22 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Context, createAgent, NonRetryable, type Outcome, type Part } from '../src/index.ts'
 
-type Behaviour = (ctx: Context) => Promise<Outcome> | Outcome
+type Behavior = (ctx: Context) => Promise<Outcome> | Outcome
 
 const TEXT_FILE = { filename: 'output.txt', mediaType: 'text/plain' }
 const FILE: Part = { raw: Buffer.from('Generated file content\n').toString('base64'), ...TEXT_FILE }
 const FILE_URL: Part = { url: 'https://example.com/output.txt', ...TEXT_FILE }
 const DATA: Part = { data: { key: 'value', count: 42 } }
 
-const complete: Behaviour = () => 'Hello from TCK'
+const complete: Behavior = () => 'Hello from TCK'
 
 const completeWith =
-  (part: Part): Behaviour =>
+  (part: Part): Behavior =>
   () => ({ artifacts: [{ name: 'output', parts: [part] }] })
 
 /** Sends one artifact after the other, each chunk by chunk, before it completes. */
 const stream =
-  (...artifacts: Part[][]): Behaviour =>
+  (...artifacts: Part[][]): Behavior =>
   async (ctx) => {
     for (const [index, chunks] of artifacts.entries()) {
       const artifactId = `output-${index + 1}`
@@ -43,31 +43,31 @@ const stream =
   }
 
 const completeAfter =
-  (ms: number): Behaviour =>
+  (ms: number): Behavior =>
   async (ctx) => {
     await pause(ms, undefined, { signal: ctx.signal })
     return 'Done at last'
   }
 
 const ask =
-  (question: string, state: 'input-required' | 'auth-required' = 'input-required'): Behaviour =>
+  (question: string, state: 'input-required' | 'auth-required' = 'input-required'): Behavior =>
   (ctx) =>
     ctx.park(question, { state })
 
-/** Until it is canceled, or this process is stopped. */
-const workOn: Behaviour = async ({ signal }) => {
+/** Works until the task is canceled or this process stops. */
+const workOn: Behavior = async ({ signal }) => {
   if (!signal.aborted) {
     await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
   }
   throw signal.reason
 }
 
-const fail: Behaviour = () => {
+const fail: Behavior = () => {
   throw new NonRetryable('This task fails on purpose', { code: 'on_purpose' })
 }
 
-/** The longest beginning that fits decides. Texts do not matter to the kits, parts do. */
-const BEHAVIOURS: Readonly<Record<string, Behaviour>> = {
+/** The longest prefix that fits decides. The kits look at the parts, not at the texts. */
+const BEHAVIORS: Readonly<Record<string, Behavior>> = {
   'tck-': complete,
   'tck-complete-task': complete,
   'tck-delayed-complete': completeAfter(1000),
@@ -92,17 +92,17 @@ const BEHAVIOURS: Readonly<Record<string, Behaviour>> = {
     [FILE],
     [DATA],
   ),
-  // The kit for 0.3 looks away for twice two seconds, and wants to find the task still at work.
+  // The kit for 0.3 disconnects for two seconds twice, and expects the task to be still at work.
   'test-resubscribe-message-id': completeAfter(6000),
 }
 
-/** Of any other id, such as the kit for 0.3 makes up: its tasks must stay open. */
+/** For any other id, such as those of the kit for 0.3, whose tasks must stay open. */
 const stayOpen = ask('Is there anything else?')
 
-const behaviourFor = (messageId: string): Behaviour => {
-  const fitting = Object.keys(BEHAVIOURS).filter((beginning) => messageId.startsWith(beginning))
+const behaviorFor = (messageId: string): Behavior => {
+  const fitting = Object.keys(BEHAVIORS).filter((prefix) => messageId.startsWith(prefix))
   const longest = fitting.toSorted((a, b) => b.length - a.length)[0]
-  return (longest !== undefined && BEHAVIOURS[longest]) || stayOpen
+  return (longest !== undefined && BEHAVIORS[longest]) || stayOpen
 }
 
 /** A new task's message, or the newest one that this claim has to answer. */
@@ -115,7 +115,7 @@ const agent = createAgent(
     token: process.env.SWITCHBOARD_TOKEN ?? '',
     concurrency: 32,
   },
-  (ctx) => behaviourFor(wokenBy(ctx))(ctx),
+  (ctx) => behaviorFor(wokenBy(ctx))(ctx),
 )
 
 agent.start()

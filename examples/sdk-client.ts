@@ -40,7 +40,7 @@ const connect = (): Promise<Client> => {
       cardResolver: new DefaultAgentCardResolver({ fetchImpl }),
     }),
   )
-  // With a slash at its end: the card is looked for below it.
+  // The slash at the end matters: the card is looked for below this address.
   return factory.createFromUrl(`${server}/a2a/concierge/`)
 }
 

@@ -1,21 +1,23 @@
 /**
- * createSwitchboard: a node, whole. Builds what HTTP serves over what is below it (app/core.ts), and
- * says in what order it starts and stops. Read these two to see how the parts meet.
+ * createSwitchboard makes a whole node. It builds what HTTP serves on top of what is below
+ * (app/core.ts), and says in what order everything starts and stops. Read these two files to see how
+ * the parts meet.
  */
 import { setMaxListeners } from 'node:events'
 import type { Express } from 'express'
 import { createCore } from './app/core.ts'
 import { httpObserver, streamObserver } from './app/observe.ts'
-import type { SwitchboardOptions } from './app/options.ts'
+import type { NodeOptions, SwitchboardOptions } from './app/options.ts'
 import { drain } from './background/drain.ts'
+import { defined } from './base/defined.ts'
 import { createLog } from './base/log.ts'
 import { createMetrics, type Metrics } from './base/metrics.ts'
 import { VERSION } from './base/version.ts'
-import { createAuth } from './http/request/auth.ts'
 import { createAnswerPage } from './http/board/answer-page.ts'
 import { createSnapshots } from './http/board/cards.ts'
 import { createBoard, createBoardAuth } from './http/board/routes.ts'
 import { createListener } from './http/listener.ts'
+import { createAuth } from './http/request/auth.ts'
 import { createHttp } from './http/server.ts'
 import { createFeeds } from './http/stream/feeds.ts'
 import { createCardSigner } from './protocol/a2a/card-signature.ts'
@@ -29,21 +31,19 @@ import type { Registry } from './service/registry.ts'
 import type { Sweep } from './service/sweeps/sweeps.ts'
 import type { Hook } from './service/watch/hooks.ts'
 
-export type { PushOptions, SwitchboardOptions } from './app/options.ts'
-
 export interface Switchboard {
   start(): Promise<{ url: string }>
   /**
-   * Not ready from now on: ends streams and waits, lets calls finish, then closes everything.
-   * Takes at most `drainMs`; never rejects.
+   * From now on the node is not ready. Ends streams and waits, lets calls finish, then closes
+   * everything. Takes at most `drainMs`; never rejects.
    */
   stop(): Promise<void>
   /** A code that opens the board once, within ten minutes, on any node. */
   issueBoardCode(): Promise<string>
   /**
-   * Calls `handler` with every transition (or ready) that is committed, on whichever node: after
-   * the commit, in order, at least once. What it throws is logged, and harms nobody. `after` is
-   * the position of the last one that was dealt with; without it, from now on.
+   * Calls `handler` with every transition (or ready event) that is committed on any node: after the
+   * commit, in order, at least once. What it throws is logged and has no other effect. `after` is the
+   * position of the last event that was handled; without it, the calls begin with the next event.
    */
   on<Kind extends keyof Facts>(
     kind: Kind,
@@ -57,7 +57,7 @@ export interface Switchboard {
   router: Express
 }
 
-/** What a handler may be told of, as the board's feed tells it. */
+/** What a handler is called with, in the form of the board's feed. */
 export interface Facts {
   transition: Transition
   ready: Ready
@@ -74,13 +74,14 @@ const sseRetryMs = async (registry: Registry): Promise<number> => {
   return value !== undefined && /^\d{1,7}$/.test(value) ? Number(value) : SSE_RETRY_MS
 }
 
-export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
+/** A node with everything that can be set, for tests and benchmarks. */
+export const createNode = (options: NodeOptions): Switchboard => {
   const { config } = options
   const log = options.log ?? createLog(config.logLevel)
   const metrics = createMetrics()
   metrics.buildInfo.set({ version: VERSION }, 1)
   const stopping = new AbortController()
-  // Each request under way listens: many at once are no leak.
+  // Each request under way adds a listener, so many at once are no leak.
   setMaxListeners(0, stopping.signal)
   const listener = createListener({ host: config.host, port: config.port })
   const publicUrl = (): string => config.publicUrl ?? listener.url()
@@ -100,7 +101,8 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
   const auth = createAuth({ authenticate, adminToken, onFailure })
   const { boardSessions: sessions } = services
   const boardAuth = createBoardAuth(auth, sessions)
-  const sse = options.pingMs === undefined ? {} : { sse: { pingMs: options.pingMs } }
+  const { pingMs, maxWaitMs, bodyLimitBytes } = options
+  const sse = pingMs === undefined ? undefined : { pingMs }
 
   const feeds = createFeeds({
     watch: services.watch,
@@ -111,11 +113,11 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
     log,
     stopping: stopping.signal,
     onStream: (feed) => streamObserver(metrics, feed),
-    ...sse,
+    ...defined({ sse }),
   })
   const board = createBoard({
     board: core.board,
-    activity: core.pulse,
+    activity: core.activity,
     services,
     operatorTable: OPERATOR_METHODS,
     sessions,
@@ -148,12 +150,10 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
     feeds: board.use(feeds, createAnswerPage({ links: services.answerLinks, log })),
     stopping: stopping.signal,
     observe,
-    ...sse,
-    ...(options.maxWaitMs !== undefined && { maxWaitMs: options.maxWaitMs }),
-    ...(options.bodyLimitBytes !== undefined && { bodyLimitBytes: options.bodyLimitBytes }),
+    ...defined({ sse, maxWaitMs, bodyLimitBytes }),
   })
 
-  /** Calls under way need the rest, so they end first, and get most of the time. */
+  /** Calls under way need everything else, so they end first, and get most of the time. */
   const drained = (): Promise<void> =>
     drain(
       [{ part: 'calls', owedMs: 0, run: (ms) => listener.stop(ms) }, ...core.stops],
@@ -186,3 +186,6 @@ export const createSwitchboard = (options: SwitchboardOptions): Switchboard => {
     router,
   }
 }
+
+/** A node as the package offers it (docs/api.md). */
+export const createSwitchboard = (options: SwitchboardOptions): Switchboard => createNode(options)

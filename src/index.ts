@@ -1,6 +1,6 @@
 /**
- * The package's face: a server to start or to mount, and agents to work for one. The only file
- * that re-exports.
+ * The package's API (docs/api.md): a server to start or to mount, and agents that work for one.
+ * The only file that re-exports.
  */
 export { type Agent, type AgentOptions, createAgent } from './agent-kit/agent.ts'
 export type { Handler, UnreadPolicy } from './agent-kit/attempt.ts'
@@ -14,7 +14,7 @@ export {
   NonRetryable,
 } from './agent-kit/errors.ts'
 export type { AgentLog } from './agent-kit/log.ts'
-export type { ToolOptions } from './agent-kit/tool.ts'
+export type { ToolOptions } from './agent-kit/timeouts.ts'
 export {
   type Artifact,
   type Child,
@@ -26,6 +26,7 @@ export {
   type Sayable,
   textOf,
 } from './agent-kit/wire.ts'
-export { createSwitchboard, type Facts, type Switchboard, type SwitchboardOptions } from './app.ts'
+export type { SwitchboardOptions } from './app/options.ts'
+export { createSwitchboard, type Facts, type Switchboard } from './app.ts'
 export { type Config, ConfigError, readConfig } from './config.ts'
 export type { Hook } from './service/watch/hooks.ts'

@@ -129,4 +129,4 @@ test('whoever comes back to the task of the resubscription finds it at work, and
   const stream = await a2a.stream('SubscribeToTask', { id: task.id })
   expect((await nextOf(stream)).json.result.task.status.state).toBe('TASK_STATE_WORKING')
   expect(statesOf(await stream.rest())).toEqual(['TASK_STATE_COMPLETED'])
-}, 20_000)
+})

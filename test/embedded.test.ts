@@ -5,33 +5,15 @@ import { afterEach, describe, expect, onTestFinished, test } from 'vitest'
 import { findBinaries } from '../src/embedded/binaries.ts'
 import { chooseRunner, command } from '../src/embedded/runner.ts'
 import { startEmbedded } from '../src/embedded.ts'
-import { beginChild, cleanUp, killAllOn, killed, makeFolder, runChild } from './support/child.ts'
-import { withClient } from './support/database.ts'
-import { canHideRoot, canTie, isRoot } from './support/system.ts'
+import { isGone, query, words, write } from './embedded/notes.ts'
+import { cleanUp, killed, makeFolder, runChild } from './support/child.ts'
+import { canHideRoot, isRoot } from './support/system.ts'
 import { until } from './support/until.ts'
 
 const FAST = { settings: ['fsync=off'] }
 const linux = process.platform === 'linux'
 
 afterEach(cleanUp)
-
-const query = <Row extends object>(url: string | undefined, sql: string): Promise<Row[]> =>
-  withClient(url ?? '', async (client) => (await client.query<Row>(sql)).rows)
-
-const write = (url: string | undefined, word: string) =>
-  query(url, `create table if not exists note (word text); insert into note values ('${word}')`)
-
-const words = async (url: string | undefined): Promise<string[]> =>
-  (await query<{ word: string }>(url, 'select word from note order by word')).map((r) => r.word)
-
-const isGone = (pid: number | undefined): boolean => {
-  try {
-    process.kill(pid!, 0)
-    return false
-  } catch {
-    return true
-  }
-}
 
 describe('one process', () => {
   test('a new data directory gets a PostgreSQL that speaks UTF-8 and listens on no port', async () => {
@@ -116,62 +98,6 @@ describe('several processes', () => {
     expect(next.owned).toBe(true)
     expect(await words(next.url)).toEqual(['kept'])
     await next.stop()
-  })
-})
-
-describe('kill -9', () => {
-  test('of node: the server goes too, and the next start finds what was committed', async () => {
-    const folder = makeFolder()
-    const { said, kill } = await runChild(['start', folder])
-    await write(said.url, 'committed')
-    await kill()
-    if (canTie) await until(() => isGone(said.pid), { what: 'the end of the server' })
-
-    const next = await startEmbedded(folder, FAST)
-    expect(next.owned).toBe(true)
-    expect(await words(next.url)).toEqual(['committed'])
-    await next.stop()
-  })
-
-  test('of node and PostgreSQL together: the next start recovers what was committed', async () => {
-    const folder = makeFolder()
-    const { said, kill } = await runChild(['start', folder])
-    await write(said.url, 'committed')
-    process.kill(said.pid!, 'SIGKILL')
-    await kill()
-
-    const next = await startEmbedded(folder, FAST)
-    expect(await words(next.url)).toEqual(['committed'])
-    await next.stop()
-  })
-
-  test.each([0, 60, 150, 300])(
-    'of everything %i ms into the first start: the next one works and removes the leavings',
-    async (afterMs) => {
-      const folder = makeFolder()
-      const child = beginChild('start', folder)
-      await until(() => fs.readdirSync(folder).length > 0, { what: 'the first start' })
-      await new Promise((resolve) => setTimeout(resolve, afterMs))
-      killAllOn(folder)
-      await killed(child)
-
-      const { url, stop } = await startEmbedded(folder, FAST)
-      await write(url, 'works')
-      await stop()
-      // The leavings may have been written to until now, by what the killed initdb had begun.
-      await (await startEmbedded(folder, FAST)).stop()
-      expect(fs.readdirSync(folder).filter((name) => name.includes('draft'))).toEqual([])
-    },
-  )
-
-  test('of node alone while initdb runs: the next start works beside the initdb left alone', async () => {
-    const folder = makeFolder()
-    const child = beginChild('start', folder)
-    await until(() => fs.readdirSync(folder).some((name) => name.includes('draft-')))
-    await killed(child)
-    const { url, stop } = await startEmbedded(folder, FAST)
-    await write(url, 'works')
-    await stop()
   })
 })
 

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { a2aClient } from './support/actors.ts'
 import { type AgentProcess, startAgentProcess } from './support/agent-process.ts'
 import { startApp } from './support/app.ts'
+import { childArgs } from './support/child-args.ts'
 
 const run = promisify(execFile)
 const app = await startApp()
@@ -87,7 +88,7 @@ test('the walk-through with curl comes to its end', async () => {
 })
 
 test('a client on the official SDK is asked, answers and gets its artifacts', async () => {
-  const { stdout } = await run(process.execPath, ['--import', 'tsx', 'examples/sdk-client.ts'], {
+  const { stdout } = await run(process.execPath, childArgs('examples/sdk-client.ts'), {
     env,
   })
   expect(stdout).toContain('confirmation.txt')

@@ -68,15 +68,23 @@ const open = async (lab: Lab): Promise<Setup> => {
   const url = await lab.database()
   await lab.sql(url, makeQueue)
   await lab.sql(url, makeEndpoint)
-  const process = await lab.start('store')
-  const drain = (way: 'store' | 'pg', batch: number): Variant => ({
-    name: `${way} ${batch === 1 ? 'single' : `batch ${batch}`}`,
+  const ours = await lab.start('store')
+  const theirs = lab.against ? await lab.start('store', lab.against) : null
+  const drain = (
+    way: 'store' | 'pg',
+    batch: number,
+    { process = ours, name = way as string } = {},
+  ): Variant => ({
+    name: `${name} ${batch === 1 ? 'single' : `batch ${batch}`}`,
     run: async (seconds) => {
       await stock(lab, url, Math.ceil(seconds * (batch === 1 ? SINGLES : BATCHED)))
       const workers = batch === 1 ? WORKERS : 4
       return process.call<Sample>('drain', { way, url, endpoint: ENDPOINT, workers, batch })
     },
   })
+  const against = theirs
+    ? [1, 50].map((batch) => drain('store', batch, { process: theirs, name: 'against' }))
+    : []
   const pgbench = hasPgbench()
   const metric = 'perSecond'
   return {
@@ -86,12 +94,14 @@ const open = async (lab: Lab): Promise<Setup> => {
       ...(pgbench ? [await byPgbench(lab, url)] : []),
       drain('store', 50),
       drain('pg', 50),
+      ...against,
     ],
     ratios: [
       { of: 'store single', to: 'pg single', metric },
       { of: 'store batch 50', to: 'pg batch 50', metric },
       ...(pgbench ? [{ of: 'store single', to: 'pgbench single', metric }] : []),
       { of: 'store batch 50', to: 'store single', metric },
+      ...against.map(({ name }) => ({ of: name.replace('against', 'store'), to: name, metric })),
     ],
   }
 }

@@ -5,7 +5,7 @@
  * the events are not partitioned (docs/decisions.md).
  */
 
-import { forgetTodos, type Position } from '../../src/store/move/retention.ts'
+import { forgetTodos, type Position } from '../../src/store/admin/retention.ts'
 import { openDatabase } from '../../src/store/postgres/database.ts'
 import type { Lab } from '../lab.ts'
 import { runPgbench, toScript } from '../pgbench.ts'

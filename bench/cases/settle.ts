@@ -3,7 +3,7 @@
  * process: 1, 16 and 64 connections. Beside it the three statements every task needs (add, claim,
  * complete), by bare pg one after the other: what is left is HTTP, the wakes and the agent.
  */
-import { type Lab, withCpu } from '../lab.ts'
+import { type Lab, ROOT, withCpu } from '../lab.ts'
 import type { Started } from '../process/server.ts'
 import type { Case, Sample, Setup, Variant } from '../runner.ts'
 import { QUEUE } from '../statements.ts'
@@ -12,14 +12,24 @@ import { empty, makeQueue } from './send.ts'
 const ENDPOINT = '00000000-0000-0000-0000-00000000000a'
 const CONNECTIONS = [1, 16, 64]
 
-const open = async (lab: Lab): Promise<Setup> => {
+/** Blocking sends over HTTP to the server and the agent of a checkout. */
+const overHttp = async (lab: Lab, name: string, root: string): Promise<Variant[]> => {
   const databaseUrl = await lab.database()
-  const server = await lab.start('server')
+  const server = await lab.start('server', root)
   const started = await server.call<Started>('start', { databaseUrl })
   const load = await lab.start('load')
-  const agent = await lab.start('agent')
+  const agent = await lab.start('agent', root)
   await agent.call('start', { url: started.url, token: started.agentToken, concurrency: 64 })
+  return CONNECTIONS.map((connections) => ({
+    name: `${name} c${connections}`,
+    run: (seconds) => {
+      const params = { url: started.agentUrl, token: started.clientToken, connections, seconds }
+      return withCpu(server, () => load.call<Sample>('send', { ...params, blocking: true }))
+    },
+  }))
+}
 
+const open = async (lab: Lab): Promise<Setup> => {
   const url = await lab.database()
   await lab.sql(url, makeQueue)
   await lab.sql(
@@ -28,14 +38,9 @@ const open = async (lab: Lab): Promise<Setup> => {
     values ('${ENDPOINT}', 'bench', sha256('bench'), '{${QUEUE}}', '{work}')`,
   )
   const process = await lab.start('store')
+  const http = await overHttp(lab, 'http', ROOT)
+  const against = lab.against ? await overHttp(lab, 'against', lab.against) : []
 
-  const blocking = (connections: number): Variant => ({
-    name: `http c${connections}`,
-    run: (seconds) => {
-      const params = { url: started.agentUrl, token: started.clientToken, connections, seconds }
-      return withCpu(server, () => load.call<Sample>('send', { ...params, blocking: true }))
-    },
-  })
   const bare = (clients: number): Variant => ({
     name: `pg c${clients}`,
     run: async (seconds) => {
@@ -43,15 +48,17 @@ const open = async (lab: Lab): Promise<Setup> => {
       return process.call<Sample>('life', { way: 'pg', url, endpoint: ENDPOINT, clients, seconds })
     },
   })
-  return {
-    variants: CONNECTIONS.flatMap((count) => [blocking(count), bare(count)]),
-    ratios: CONNECTIONS.flatMap((count) =>
+  const ratiosTo = (other: string) =>
+    CONNECTIONS.flatMap((count) =>
       ['p50Ms', 'perSecond'].map((metric) => ({
         of: `http c${count}`,
-        to: `pg c${count}`,
+        to: `${other} c${count}`,
         metric,
       })),
-    ),
+    )
+  return {
+    variants: [...http, ...against, ...CONNECTIONS.map(bare)],
+    ratios: [...ratiosTo('pg'), ...(lab.against ? ratiosTo('against') : [])],
   }
 }
 

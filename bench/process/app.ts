@@ -2,30 +2,16 @@
 import { createSwitchboard, type Switchboard } from '../../src/app.ts'
 import { createLog } from '../../src/base/log.ts'
 import type { Caller, EndpointVerb } from '../../src/domain/endpoint.ts'
+import { ADMIN_TOKEN, testConfig } from '../../test/support/config.ts'
 import { QUEUE } from '../statements.ts'
 
-export const ADMIN_TOKEN = 'admin-token-of-the-benchmark'
+export { ADMIN_TOKEN }
 
 export const makeApp = (databaseUrl: string, natsUrl: string | null = null): Switchboard =>
   createSwitchboard({
     databaseUrl,
     log: createLog('silent'),
-    config: {
-      databaseUrl,
-      directUrl: null,
-      natsUrl,
-      dataDir: '/nonexistent',
-      host: '127.0.0.1',
-      port: 0,
-      publicUrl: null,
-      card: 'hybrid',
-      cardKeys: [],
-      adminToken: ADMIN_TOKEN,
-      metricsToken: null,
-      webhookAllowHttp: false,
-      webhookAllow: [],
-      logLevel: 'silent',
-    },
+    config: testConfig({ databaseUrl, natsUrl }),
   })
 
 /** An endpoint of the one queue. */

@@ -4,7 +4,7 @@
  */
 import type { Switchboard } from '../../src/app.ts'
 import type { Caller, EndpointVerb } from '../../src/domain/endpoint.ts'
-import type { ClaimedTodo } from '../../src/service/contract.ts'
+import type { ClaimedTodo } from '../../src/service/claims/claim.ts'
 import { answerParent } from '../child.ts'
 import { newMessage, QUEUE } from '../statements.ts'
 import { percentile } from '../stats.ts'
@@ -50,9 +50,10 @@ const start = async ({ databaseUrl, natsUrl = null }: Start) => {
 
 /** Sends one todo; when that call was made, by the machine's clock. */
 const sendOne = async (): Promise<bigint> => {
-  const sender = await caller('send')
+  const { client } = app!.services
+  const access = await client.enter(await caller('send'), QUEUE)
   const at = process.hrtime.bigint()
-  await app!.services.client.send({ queue: QUEUE, message: newMessage() }, sender)
+  await client.send({ queue: QUEUE, message: newMessage() }, access)
   return at
 }
 

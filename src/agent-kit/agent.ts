@@ -1,11 +1,12 @@
 /**
  * An agent: one claim loop that keeps its slots filled, the server's signals, and a stop that
- * loses nothing. A server that is away is waited for; a todo whose claim answer got lost on the
- * way is looked for and handed back.
+ * loses nothing. It waits for a server that is away. A todo may be claimed by a call whose answer
+ * was lost on the way; the agent looks for such strays and hands them back.
  */
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import { backoffMs, sleep } from '../base/time.ts'
+import { defined } from '../base/defined.ts'
+import { backoffMs, sleep, withTimeout } from '../base/time.ts'
 import {
   type Handler,
   type RunningAttempt,
@@ -21,7 +22,7 @@ import type { ClaimedTodo } from './wire.ts'
 
 const CLAIM_WAIT_MS = 25_000
 const DEFAULT_GRACE_MS = 10_000
-/** Signals are hints; a server that refuses them is asked again at leisure. */
+/** Signals are hints, so there is no hurry to ask a server again that has refused them. */
 const SIGNALS_AGAIN_MS = 30_000
 
 export interface AgentOptions {
@@ -35,13 +36,13 @@ export interface AgentOptions {
   /** 1..86400. Default: the endpoint's. Heartbeats go out every third of it. */
   leaseSeconds?: number
   /**
-   * The longest a handler may show no progress (say, artifact, progress, a tool's ends), waits for
-   * answers left out. Past it `ctx.signal` fires with reason `silent`, and the todo is failed with
-   * code `silence`, to be tried again. A tool that takes longer needs its `heartbeatMs`. Default:
-   * none.
+   * The longest a handler may show no progress (say, artifact, progress, a tool's ends), not
+   * counting waits for answers. Past it `ctx.signal` fires with reason `silent`, and the todo is
+   * failed with code `silence`, to be tried again. A tool that takes longer needs its
+   * `heartbeatMs`. Default: none.
    */
   silenceMs?: number
-  /** The label of this agent in attempts and on the board. Default: host, process and a random part. */
+  /** Its label in attempts and on the board. Default: host, process and a random part. */
   claimant?: string
   /** Default: `acknowledge`. */
   unread?: UnreadPolicy
@@ -66,14 +67,14 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
   const connection = connect({ url: `${base}/agent`, token: options.token })
   const concurrency = options.concurrency ?? 1
   const log = options.log ?? stderrLog
-  // Host and process do not tell two containers apart, and a label decides whose strays are whose.
+  // Two containers may have the same host and process, and the label says whose the strays are.
   const label = `${hostname()}:${process.pid}/${randomBytes(4).toString('hex')}`
   const claimant = options.claimant ?? label
   const active = new Map<string, RunningAttempt>()
   let life: { stopping: AbortController; ended: AbortController; loop: Promise<void> } | null = null
   let stopped: Promise<void> | null = null
 
-  const take = (todo: ClaimedTodo): void => {
+  const work = (todo: ClaimedTodo): void => {
     const attempt = runAttempt({
       connection,
       todo,
@@ -91,13 +92,8 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
   }
 
   const claim = async (limit: number, signal: AbortSignal): Promise<ClaimedTodo[]> => {
-    const params = {
-      limit,
-      waitMs: CLAIM_WAIT_MS,
-      claimant,
-      ...(options.queues === undefined ? {} : { queues: options.queues }),
-      ...(options.leaseSeconds === undefined ? {} : { leaseSeconds: options.leaseSeconds }),
-    }
+    const { queues, leaseSeconds } = options
+    const params = defined({ limit, waitMs: CLAIM_WAIT_MS, claimant, queues, leaseSeconds })
     const { todos } = await connection.call<{ todos: ClaimedTodo[] }>('todos.claim', params, {
       signal,
       retryForMs: 0,
@@ -107,7 +103,7 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
   }
 
   const releaseStrays = async (): Promise<void> => {
-    // A label that was given may be shared with other processes, whose todos these could be.
+    // Other processes may share a label that was given, and these todos could be theirs.
     if (claimant !== label) return
     const held = new Set(active.keys())
     const strays = await findStrays(connection, claimant)
@@ -132,7 +128,7 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
         failures = 0
         for (const todo of todos) {
           if (stopping.aborted) await releaseTodo(connection, todo, log)
-          else take(todo)
+          else work(todo)
         }
       } catch (error) {
         if (stopping.aborted) break
@@ -148,11 +144,11 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
   const hearSignals = async (signal: AbortSignal): Promise<void> => {
     while (!signal.aborted) {
       try {
-        // What is ready the claim waits for.
+        // The claim itself waits for what becomes ready.
         const url = `${base}/agent/events?ready=none`
         for await (const event of readEvents({ url, token: options.token, signal })) {
           const about = event.data as { id?: string } | null
-          // A server of before rings all the same.
+          // An older server sends `ready` all the same.
           if (event.name !== 'ready') active.get(about?.id ?? '')?.hear(event.name)
         }
       } catch (error) {
@@ -169,12 +165,12 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
     stopping.abort()
     await loop
     if (waiting) {
-      // The poll that was cut off may have been answered at that very moment.
+      // The claim that was cut off may have been answered at that very moment.
       await releaseStrays().catch((error: unknown) => {
         log.warn({ error: describe(error) }, 'could not look for todos claimed while stopping')
       })
     }
-    // An answer may take days, and finds the next holder: no grace for who waits for one.
+    // An answer may take days and finds the next holder, so a handler that waits gets no grace.
     for (const attempt of active.values()) if (attempt.asking) attempt.shutDown()
     await settled(active, graceMs)
     for (const attempt of active.values()) attempt.shutDown()
@@ -207,7 +203,7 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
 
 type Stray = Pick<ClaimedTodo, 'id' | 'fence'>
 
-/** Todos claimed under this label, as far as one page of the newest tells. */
+/** The todos claimed under this label, among the newest hundred that are claimed. */
 const findStrays = async (connection: Connection, claimant: string): Promise<Stray[]> => {
   const { todos } = await connection.call<{ todos: (Stray & { claimant?: string | null })[] }>(
     'todos.list',
@@ -217,11 +213,8 @@ const findStrays = async (connection: Connection, claimant: string): Promise<Str
   return todos.filter((todo) => todo.claimant === claimant && todo.fence !== undefined)
 }
 
-const releaseTodo = async (
-  connection: Connection,
-  { id, fence }: Stray,
-  log: AgentLog,
-): Promise<void> => {
+const releaseTodo = async (connection: Connection, stray: Stray, log: AgentLog): Promise<void> => {
+  const { id, fence } = stray
   const params = { id, fence, summary: 'claimed while the agent was stopping' }
   await connection
     .call('todos.release', params, { repeatable: true, retryForMs: 5000 })
@@ -230,7 +223,7 @@ const releaseTodo = async (
     })
 }
 
-/** Waits until one of them has ended, or the signal has fired, which lives on without a listener. */
+/** Waits until an attempt has ended or the signal has fired; leaves no listener on the signal. */
 const firstOf = (attempts: RunningAttempt[], signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
     const end = (): void => {
@@ -244,8 +237,6 @@ const firstOf = (attempts: RunningAttempt[], signal: AbortSignal): Promise<void>
 
 /** Waits until every attempt has ended, but no longer than `ms`. */
 const settled = async (active: Map<string, RunningAttempt>, ms: number): Promise<void> => {
-  const timer = new AbortController()
-  const all = Promise.all([...active.values()].map(({ done }) => done))
-  await Promise.race([all, sleep(ms, timer.signal).catch(() => {})])
-  timer.abort()
+  const all = () => Promise.all([...active.values()].map(({ done }) => done))
+  await withTimeout(ms, 'the handlers', all).catch(() => {})
 }

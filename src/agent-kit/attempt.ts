@@ -4,6 +4,7 @@
  * for one that is not.
  */
 import { randomUUID } from 'node:crypto'
+import { defined } from '../base/defined.ts'
 import { sleep } from '../base/time.ts'
 import type { Connection } from './connection.ts'
 import { type Context, contextOf, describe, type Outcome } from './context.ts'
@@ -15,9 +16,9 @@ import { type ClaimedTodo, toMessage } from './wire.ts'
 
 /** How often a `complete` that unread messages refuse is tried before the todo is handed back. */
 const COMPLETE_ROUNDS = 10
-/** A wait for an answer outlives a server that is away; this much of an outage, at most. */
+/** A wait for an answer outlives an outage of the server of at most this long. */
 const OUTAGE_MS = 3_600_000
-/** How long an aborted handler gets to notice, before its todo is ended over its head. */
+/** How long an aborted handler gets to notice before its todo is ended without it. */
 export const SETTLE_MS = 2000
 
 /**
@@ -45,11 +46,11 @@ export interface RunningAttempt {
   readonly asking: boolean
   /** Resolves, never rejects, once nothing more will be reported for this todo. */
   readonly done: Promise<void>
-  /** A signal of /agent/events about this todo. */
+  /** Takes in a signal of /agent/events about this todo. */
   hear(name: string): void
   /** Tells the handler to stop. What it still holds is then handed back, not failed. */
   shutDown(): void
-  /** Hands the todo back over the head of a handler that does not stop. */
+  /** Hands the todo back although its handler does not stop. */
   release(): Promise<void>
 }
 
@@ -83,7 +84,7 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
     let outcome: Outcome
     try {
       outcome = await handler(ctx)
-      await inbox.delivered()
+      await inbox.allHandled()
     } catch (error) {
       return settle(error)
     }
@@ -121,12 +122,11 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
       retryable: true,
     })
 
-  /** A handler that went silent may never notice: then its todo, and its slot, are not its any more. */
-  const overHead = async (): Promise<void> => {
+  /** A handler that went silent may never notice, so it loses the todo and the slot. */
+  const endSilent = async (): Promise<void> => {
     await fired(hold.signal)
-    const reason: unknown = hold.signal.reason
-    if (!(reason instanceof AttemptAborted) || reason.reason !== 'silent')
-      return new Promise(() => {})
+    const { reason } = hold.signal.reason as AttemptAborted
+    if (reason !== 'silent') return new Promise(() => {})
     await sleep(SETTLE_MS, left.signal).catch(() => {})
     if (!left.signal.aborted && hold.endedBy === null) await failSilent()
   }
@@ -134,7 +134,7 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
   const handBack = (): Promise<void> => hold.end('todos.release', { summary: 'agent stopped' })
 
   const left = new AbortController()
-  const done = Promise.race([run(), overHead()])
+  const done = Promise.race([run(), endSilent()])
     .catch((error: unknown) => logEnding(log, facts, error))
     .finally(() => {
       left.abort()
@@ -178,15 +178,12 @@ const complete = async (
     if (!inbox.hasListener) inbox.giveUp()
     const through = inbox.through
     try {
-      return await hold.end('todos.complete', {
-        ...ending,
-        ...(through === undefined ? {} : { acknowledge: through }),
-      })
+      return await hold.end('todos.complete', defined({ ...ending, acknowledge: through }))
     } catch (error) {
       if (!isRefusal(error, 'unread_messages')) throw error
       if (unread === 'release' && !inbox.hasListener) break
       inbox.add((error.data.unread ?? []) as Parameters<Inbox['add']>[0])
-      await inbox.delivered()
+      await inbox.allHandled()
     }
   }
   await hold.end('todos.release', { summary: 'messages kept coming while completing' })
@@ -197,13 +194,11 @@ const endingOf = (outcome: Outcome): object => {
   if (outcome === undefined || outcome === null) return {}
   if (typeof outcome === 'string') return { message: toMessage(outcome) }
   const { message, artifacts, ...rest } = outcome
-  return {
+  return defined({
     ...rest,
-    ...(message === undefined ? {} : { message: toMessage(message) }),
-    ...(artifacts === undefined
-      ? {}
-      : { artifacts: artifacts.map((given) => ({ artifactId: randomUUID(), ...given })) }),
-  }
+    message: message === undefined ? undefined : toMessage(message),
+    artifacts: artifacts?.map((given) => ({ artifactId: randomUUID(), ...given })),
+  })
 }
 
 const logEnding = (log: AgentLog, facts: object, error: unknown): void => {

@@ -1,11 +1,14 @@
 /**
  * Calls over HTTP, several in one request where they come together: what is called while two
- * requests are under way shares the next one, as a JSON-RPC batch. A call that waits for something
- * goes by itself. Each is answered, and fails, as if it had been alone.
+ * requests are in progress shares the next one, as a JSON-RPC batch. A call that waits for
+ * something goes by itself. Each is answered, and fails, as if it had been alone.
+ *
+ * Not on json-rpc-2.0's client: it keeps only the message of a failed request, where the kit needs
+ * the error and the HTTP status, and in a trial a call of a batch took 43 µs of CPU with it, and 37
+ * without.
  */
-
-import { AgentApiError, ConnectionError } from './errors.ts'
-import { type Answer, parsed, resultOf } from './rpc-response.ts'
+import { ConnectionError } from './errors.ts'
+import { parsed, resultOf, single } from './rpc-response.ts'
 
 interface Post {
   method: string
@@ -16,10 +19,10 @@ interface Post {
 /** One try. Rejects with AgentApiError or ConnectionError. */
 export type Send = (post: Post, signal: AbortSignal | undefined) => Promise<unknown>
 
-const UNDER_WAY = 2
-const MOST = 50
+const MAX_REQUESTS = 2
+const MAX_BATCH = 50
 /** A shared request holds no more than this, in characters; the server takes four times as much. */
-const CHARACTERS = 1_000_000
+const MAX_CHARACTERS = 1_000_000
 
 /** Codes of failures that happen before a byte of the request has left. */
 const NEVER_SENT = new Set([
@@ -50,8 +53,11 @@ const waits = ({ params }: Post): boolean => Number((params as { waitMs?: unknow
 
 export const createSend = ({ url, token }: { url: string; token: string }): Send => {
   let lastId = 0
-  let underWay = 0
+  let inProgress = 0
   let waiting: Entry[] = []
+
+  const noAnswer = (ms: number, sent: boolean, cause?: unknown): ConnectionError =>
+    new ConnectionError(`No answer from ${url} within ${ms} ms`, sent, cause)
 
   const request = async (body: string, timeoutMs: number, signal: AbortSignal | undefined) => {
     // Not AbortSignal.any: its listeners on a signal that lives for days are never collected.
@@ -70,10 +76,7 @@ export const createSend = ({ url, token }: { url: string; token: string }): Send
       return { response, answers: parsed(await response.text()) }
     } catch (error) {
       signal?.throwIfAborted()
-      if (error instanceof AgentApiError) throw error
-      if (controller.signal.aborted) {
-        throw new ConnectionError(`No answer from ${url} within ${timeoutMs} ms`, true, error)
-      }
+      if (controller.signal.aborted) throw noAnswer(timeoutMs, true, error)
       throw asConnectionError(url, error)
     } finally {
       clearTimeout(timer)
@@ -84,19 +87,15 @@ export const createSend = ({ url, token }: { url: string; token: string }): Send
   const textOf = (id: number, { method, params }: Post): string =>
     JSON.stringify({ jsonrpc: '2.0', id, method, params })
 
-  const only = (answers: Answer | Answer[] | null): Answer | null =>
-    Array.isArray(answers) ? null : answers
-
   const alone = async (post: Post, signal: AbortSignal | undefined): Promise<unknown> => {
     lastId += 1
     const { response, answers } = await request(textOf(lastId, post), post.timeoutMs, signal)
-    return resultOf(response, only(answers))
+    return resultOf(response, single(answers))
   }
 
   const together = async (batch: readonly Entry[]): Promise<void> => {
-    const [first] = batch
-    const isOne = batch.length === 1
-    const body = isOne ? first!.text : `[${batch.map(({ text }) => text).join(',')}]`
+    const texts = batch.map(({ text }) => text)
+    const body = texts.length === 1 ? texts[0]! : `[${texts.join(',')}]`
     const timeoutMs = Math.max(...batch.map((entry) => entry.timeoutMs))
     try {
       const { response, answers } = await request(body, timeoutMs, undefined)
@@ -104,7 +103,7 @@ export const createSend = ({ url, token }: { url: string; token: string }): Send
       for (const { id, resolve, reject } of batch) {
         try {
           // A refusal of the whole is one object, whoever it is for.
-          resolve(resultOf(response, byId.get(id) ?? only(answers)))
+          resolve(resultOf(response, byId.get(id) ?? single(answers)))
         } catch (error) {
           reject(error)
         }
@@ -118,18 +117,16 @@ export const createSend = ({ url, token }: { url: string; token: string }): Send
     let characters = 0
     const over = waiting.findIndex(({ text }, index) => {
       characters += text.length
-      return index > 0 && (characters > CHARACTERS || index >= MOST)
+      return index > 0 && (characters > MAX_CHARACTERS || index >= MAX_BATCH)
     })
-    const batch = over < 0 ? waiting : waiting.slice(0, over)
-    waiting = over < 0 ? [] : waiting.slice(over)
-    return batch
+    return waiting.splice(0, over < 0 ? waiting.length : over)
   }
 
   const begin = (): void => {
-    while (underWay < UNDER_WAY && waiting.length > 0) {
-      underWay += 1
+    while (inProgress < MAX_REQUESTS && waiting.length > 0) {
+      inProgress += 1
       void together(nextBatch()).finally(() => {
-        underWay -= 1
+        inProgress -= 1
         begin()
       })
     }
@@ -152,11 +149,10 @@ export const createSend = ({ url, token }: { url: string; token: string }): Send
         resolve: (result) => done(() => resolve(result)),
         reject: (error) => done(() => reject(error)),
       }
-      // Nobody waits for it any more; whether it was done is not known.
+      // Nobody waits for the result any more; whether the call was carried out is not known.
       const abort = (): void => entry.reject(signal?.reason)
       const timer = setTimeout(() => {
-        const why = `No answer from ${url} within ${post.timeoutMs} ms`
-        entry.reject(new ConnectionError(why, !waiting.includes(entry)))
+        entry.reject(noAnswer(post.timeoutMs, !waiting.includes(entry)))
       }, post.timeoutMs)
       signal?.addEventListener('abort', abort, { once: true })
       waiting.push(entry)

@@ -2,8 +2,7 @@
  * JSON-RPC over fetch: one call, its errors, and when to try it again. A call that was certainly
  * not carried out (connection refused, 503, 429) is always tried again; one whose answer was lost,
  * here or between the server and its database, only if it is `repeatable`, that is, harmless when
- * done twice. Every retry is bounded by
- * `retryForMs`; a long outage is for the caller to sit out.
+ * done twice. Retries end after `retryForMs`; a long outage is for the caller to sit out.
  */
 import { backoffMs, sleep } from '../base/time.ts'
 import { createSend } from './batched-calls.ts'
@@ -49,7 +48,7 @@ export const connect = (address: { url: string; token: string }): Connection => 
   }
 }
 
-/** Nobody knows whether the call was carried out: its answer was lost. */
+/** True where nobody knows whether the call was carried out: its answer was lost. */
 export const mayBeDone = (error: unknown): boolean =>
   error instanceof ConnectionError
     ? error.sent

@@ -3,10 +3,11 @@
  * a todo that the handler leaves is ended is decided in attempt.ts.
  */
 import { randomUUID } from 'node:crypto'
+import { defined } from '../base/defined.ts'
 import { isRefusal, NonRetryable } from './errors.ts'
 import type { Hold } from './heartbeats.ts'
 import type { Inbox, Listener } from './inbox.ts'
-import { runTool, type ToolOptions } from './tool.ts'
+import { runTool, type ToolOptions } from './timeouts.ts'
 import {
   type Artifact,
   type ClaimedTodo,
@@ -21,7 +22,7 @@ const ERROR_TEXT_LIMIT = 2000
 export interface AskOptions {
   /** JSON Schema of the data part the answer should carry. */
   schema?: JsonObject
-  /** Give up waiting after so long; the question stays open at the server. Default: never. */
+  /** When to give up waiting; the question stays open at the server. Default: never. */
   timeoutMs?: number
   /** How far each heartbeat moves the end of the wait while the handler waits, in seconds. */
   holdSeconds?: number
@@ -36,6 +37,9 @@ export interface NewChild {
   deadlineSeconds?: number
   maxAttempts?: number
 }
+
+const spoken = (message: Sayable | undefined): Message | undefined =>
+  message === undefined ? undefined : toMessage(message)
 
 /** To its child a parent is the client. */
 const asClient = (said: Sayable): Message => ({ ...toMessage(said), role: 'ROLE_USER' })
@@ -72,7 +76,7 @@ export interface Context {
   say(what: Sayable): Promise<void>
   /** Sends an artifact or a chunk of one; resolves with its id, for the chunks to follow. */
   artifact(chunk: ArtifactChunk): Promise<string>
-  /** Says that the work moves; `percent` is 0..100. */
+  /** Shows that the work moves; `percent` is 0..100. */
   progress(note?: string, percent?: number): Promise<void>
   /** Asks the client and waits for the answer. Rejects with AnswerTimeout. */
   requireInput(prompt: Sayable, options?: AskOptions): Promise<Message>
@@ -90,8 +94,8 @@ export interface Context {
   fork(children: readonly NewChild[]): Promise<string[]>
   /**
    * Waits for children without holding the todo: it comes back as a new claim once all or any have
-   * ended (`each`: whenever one more has), with all of them in `children`. The handler should return
-   * at once.
+   * ended (`each`: whenever one more has), with all of them in `children`. The handler should
+   * return at once.
    */
   join(children: readonly string[], until?: 'all' | 'any' | 'each'): Promise<void>
   /** Messages of the client that the handler was not given yet. */
@@ -99,15 +103,16 @@ export interface Context {
   /** From now on messages go to this listener, one at a time; what it throws fails the todo. */
   onMessage(listener: Listener): void
   /**
-   * Runs a tool under a ceiling of its own, whatever the tool does; progress is stamped at both
-   * ends, and with `heartbeatMs` in between. Rejects with TimedOut. A number is `timeoutMs`.
+   * Runs a tool under a time limit of its own, whatever the tool does; progress is stamped at both
+   * ends, and with `heartbeatMs` in between. Rejects with TimedOut. A number stands for
+   * `timeoutMs`.
    */
   tool<Result>(
     name: string,
     limits: number | ToolOptions,
     run: (signal: AbortSignal) => Promise<Result>,
   ): Promise<Result>
-  /** Ends the todo as failed. The handler should return at once; so after the two below. */
+  /** Ends the todo as failed. The handler should return at once, as after the two below. */
   fail(
     error: unknown,
     options?: { retryable?: boolean; retryInSeconds?: number; message?: Sayable },
@@ -121,27 +126,19 @@ export interface Context {
 export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context => {
   const ask = async (state: string, prompt: Sayable, options: AskOptions = {}) => {
     const { schema, timeoutMs, holdSeconds } = options
-    const params = {
-      state,
-      message: toMessage(prompt),
-      ...(schema === undefined ? {} : { schema }),
-    }
-    const asked = await hold.verb<{ fence: string; interruptedAt: string }>(
+    const params = defined({ state, message: toMessage(prompt), schema })
+    const question = await hold.verb<{ fence: string; interruptedAt: string }>(
       'todos.interrupt',
       params,
     )
-    hold.waiting(asked.fence, holdSeconds)
-    const answer = await inbox.answer(asked.interruptedAt, timeoutMs)
+    hold.waiting(question.fence, holdSeconds)
+    const answer = await inbox.answer(question.interruptedAt, timeoutMs)
     hold.working()
     return answer
   }
 
   const progress = async (note?: string, percent?: number): Promise<void> => {
-    const params = {
-      ...(note === undefined ? {} : { note }),
-      ...(percent === undefined ? {} : { percent }),
-    }
-    await hold.verb('todos.progress', params, { repeatable: true })
+    await hold.verb('todos.progress', defined({ note, percent }), { repeatable: true })
   }
 
   return {
@@ -165,19 +162,12 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
     requireInput: (prompt, options) => ask('input-required', prompt, options),
     requireAuth: (prompt, options) => ask('auth-required', prompt, options),
     async park(prompt, { state = 'input-required', schema } = {}) {
-      await hold.end('todos.interrupt', {
-        state,
-        message: toMessage(prompt),
-        hold: false,
-        ...(schema === undefined ? {} : { schema }),
-      })
+      const message = toMessage(prompt)
+      await hold.end('todos.interrupt', defined({ state, message, hold: false, schema }))
     },
     async fork(children) {
       const forked = await hold.verb<{ children: { id: string }[] }>('todos.fork', {
-        children: children.map(({ message, ...child }) => ({
-          ...child,
-          message: asClient(message),
-        })),
+        children: children.map((child) => ({ ...child, message: asClient(child.message) })),
       })
       return forked.children.map(({ id }) => id)
     },
@@ -197,15 +187,11 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
       error,
       { retryable = !(error instanceof NonRetryable), retryInSeconds, message } = {},
     ) {
-      await hold.end('todos.fail', {
-        error: describe(error),
-        retryable,
-        ...(retryInSeconds === undefined ? {} : { retryInSeconds }),
-        ...(message === undefined ? {} : { message: toMessage(message) }),
-      })
+      const end = { error: describe(error), retryable, retryInSeconds, message: spoken(message) }
+      await hold.end('todos.fail', defined(end))
     },
     async reject(message) {
-      await hold.end('todos.reject', message === undefined ? {} : { message: toMessage(message) })
+      await hold.end('todos.reject', defined({ message: spoken(message) }))
     },
     async release(options = {}) {
       await hold.end('todos.release', options)
@@ -213,12 +199,12 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
   }
 }
 
-/** What is told of an error to the server: its code where it has one, and a bounded text. */
+/** An error as the server is told of it: its code where it has one, and a bounded text. */
 export const describe = (error: unknown): { code: string; message: string } => {
-  const told = error as { code?: unknown; message?: unknown } | null | undefined
-  const message = typeof told?.message === 'string' ? told.message : String(error)
+  const thrown = error as { code?: unknown; message?: unknown } | null | undefined
+  const message = typeof thrown?.message === 'string' ? thrown.message : String(error)
   return {
-    code: typeof told?.code === 'string' ? told.code : 'handler_error',
+    code: typeof thrown?.code === 'string' ? thrown.code : 'handler_error',
     message: message.slice(0, ERROR_TEXT_LIMIT) || 'The handler failed',
   }
 }

@@ -4,7 +4,7 @@
  * ours (AttemptAborted, AttemptEnded). NonRetryable is what a handler throws to end a todo.
  */
 
-/** The server refused. `reason` is the machine-readable word, `data` all the server told. */
+/** The server refused. `reason` is the machine-readable word, `data` all that the server said. */
 export class AgentApiError extends Error {
   readonly code: number
   readonly reason: string

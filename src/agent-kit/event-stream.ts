@@ -4,10 +4,11 @@
  * been silent for three of the server's 15-second comments is taken for dead.
  */
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
+import { defined } from '../base/defined.ts'
 import { backoffMs, sleep } from '../base/time.ts'
 import { asConnectionError } from './batched-calls.ts'
 import { AgentApiError, type ConnectionError } from './errors.ts'
-import { onlyAnswer, refusalOf } from './rpc-response.ts'
+import { parsed, refusalOf, single } from './rpc-response.ts'
 
 const SILENCE_MS = 45_000
 /** More than any event a server sends; a stream beyond it is not one. */
@@ -21,13 +22,13 @@ export interface StreamedEvent {
 }
 
 export interface StreamOptions {
-  /** The address with its query. */
+  /** The address, with its query. */
   url: string
   token: string
   /** Ends the stream; the iteration then simply ends. */
   signal: AbortSignal
   lastEventId?: string
-  /** Give up when the very first connection cannot be made. Default: keep trying. */
+  /** Whether to give up when the very first connection fails. Default: keep trying. */
   firstMustSucceed?: boolean
   onOpen?: () => void
   /** Called with what broke the stream, before it is opened again after `waitMs`. */
@@ -105,7 +106,7 @@ async function* readOnce(
     })
     const reader = response.body.getReader()
     // Once Node's fetch has answered, its signal is lost to the garbage collector (seen in 20.20):
-    // the connection then stayed open for ever. Cancelling the reader always ends it.
+    // the connection then stayed open forever. Canceling the reader always ends it.
     cancel = () => void reader.cancel().catch(() => {})
     const decoder = new TextDecoder()
     for (;;) {
@@ -135,11 +136,11 @@ const open = async (
   signal: AbortSignal,
 ): Promise<Response & { body: ReadableStream<Uint8Array> }> => {
   const response = await fetch(url, {
-    headers: {
+    headers: defined<Record<string, string>>({
       accept: 'text/event-stream',
       authorization: `Bearer ${token}`,
-      ...(lastEventId === undefined ? {} : { 'last-event-id': lastEventId }),
-    },
+      'last-event-id': lastEventId,
+    }),
     signal,
     redirect: 'error',
   })
@@ -147,7 +148,7 @@ const open = async (
   if (response.ok && type.startsWith('text/event-stream') && response.body !== null) {
     return response as Response & { body: ReadableStream<Uint8Array> }
   }
-  throw refusalOf(response, onlyAnswer(await response.text()))
+  throw refusalOf(response, single(parsed(await response.text())))
 }
 
 const toStreamed = (event: EventSourceMessage): StreamedEvent => {

@@ -3,6 +3,7 @@
  * so first (a refused heartbeat, a refused verb, a lease that must have lapsed while the server
  * could not be reached) aborts the one signal, with the reason; after that nothing is reported.
  */
+import { defined } from '../base/defined.ts'
 import { sleep } from '../base/time.ts'
 import type { CallOptions, Connection } from './connection.ts'
 import {
@@ -12,12 +13,12 @@ import {
   AttemptEnded,
   meansLost,
 } from './errors.ts'
-import { watchSilence } from './silence-timeout.ts'
+import { watchSilence } from './timeouts.ts'
 
-/** The shortest default lease an endpoint can have; a beat for it is often enough for any. */
+/** The shortest default lease an endpoint can have: beats that keep it keep any other. */
 const SHORTEST_DEFAULT_LEASE_SECONDS = 60
 
-/** What shows that the work moves; the server stamps its progress by the same. */
+/** The calls that show that the work moves; the server stamps progress for the same ones. */
 const PROGRESS = new Set(['todos.progress', 'todos.say', 'todos.artifact', 'todos.interrupt'])
 
 interface Beat {
@@ -31,9 +32,9 @@ export interface HoldOptions {
   connection: Connection
   id: string
   fence: string
-  /** The lease to ask for; absent: the endpoint's default, which is not known here. */
+  /** The lease to ask for; undefined: the endpoint's default, which is not known here. */
   leaseSeconds: number | undefined
-  /** Aborts with `silent` after so long without progress; absent: never. */
+  /** How long without progress until it aborts with `silent`; undefined: never. */
   silenceMs: number | undefined
   /** Called with each heartbeat's answer. */
   onBeat: (beat: Beat) => void
@@ -49,11 +50,11 @@ export interface Hold {
   readonly asking: boolean
   /**
    * A verb of the holder; `id` and `fence` are filled in. Rejects with AttemptAborted once the
-   * signal has fired, AttemptEnded once the todo was ended, else as Connection.call.
+   * signal has fired, with AttemptEnded once the todo was ended, else as Connection.call does.
    */
   verb<Result>(method: string, params: object, options?: CallOptions): Promise<Result>
   /**
-   * The verb after which the todo is no longer held. Works after a `shutdown`, too; after `silent`
+   * A verb after which the todo is no longer held. It works after `shutdown`, too; after `silent`
    * only `todos.fail` does.
    */
   end<Result>(method: string, params: object): Promise<Result>
@@ -70,18 +71,64 @@ export interface Hold {
   working(): void
 }
 
+interface LeaseParts {
+  leaseMs: number
+  /** Ends the heartbeats. */
+  signal: AbortSignal
+  renew(options: CallOptions): Promise<void>
+  /** `lapsed`: the lease must have run out by now. */
+  onFailure(error: unknown, lapsed: boolean): void
+}
+
+/** Renews a lease every third of its length. */
+const keepLease = ({ leaseMs, signal, renew, onFailure }: LeaseParts) => {
+  const everyMs = leaseMs / 3
+  const options = {
+    signal,
+    repeatable: true,
+    retryForMs: everyMs,
+    timeoutMs: Math.max(1000, everyMs),
+  }
+  /** The newest moment at which the lease is known to have been ours for its full length. */
+  let renewedAt = performance.now()
+
+  const beat = async (): Promise<void> => {
+    const sentAt = performance.now()
+    try {
+      await renew(options)
+      renewedAt = sentAt
+    } catch (error) {
+      if (!signal.aborted) onFailure(error, performance.now() - renewedAt > leaseMs)
+    }
+  }
+
+  const beats = async (): Promise<void> => {
+    for (;;) {
+      // At moments that all holds of a process have in common, so that their beats share a request.
+      await sleep(everyMs - (performance.now() % everyMs), signal).catch(() => {})
+      if (signal.aborted) return
+      await beat()
+    }
+  }
+  void beats()
+
+  return {
+    beat,
+    renewed: (): void => {
+      renewedAt = performance.now()
+    },
+  }
+}
+
 export const holdTodo = (options: HoldOptions): Hold => {
   const { connection, id, fence, leaseSeconds, silenceMs, onBeat } = options
   const controller = new AbortController()
   const beating = new AbortController()
   const leaseMs = (leaseSeconds ?? SHORTEST_DEFAULT_LEASE_SECONDS) * 1000
-  const everyMs = leaseMs / 3
   let current = fence
   let endedBy: string | null = null
-  let toldCanceled = false
+  let hintedCanceled = false
   let wait: { holdSeconds: number | undefined } | null = null
-  /** The newest moment at which the lease is known to have been ours for its full length. */
-  let renewedAt = performance.now()
 
   const abort = (reason: AbortReason): void => {
     silence.end()
@@ -95,45 +142,23 @@ export const holdTodo = (options: HoldOptions): Hold => {
   const checkRefusal = (error: unknown): void => {
     // A beat that crosses an ending verb is refused as well; that verb knows better.
     if (endedBy !== null || !meansLost(error)) return
-    abort(toldCanceled || error.data.state === 'canceled' ? 'canceled' : 'lease_lost')
+    abort(hintedCanceled || error.data.state === 'canceled' ? 'canceled' : 'lease_lost')
   }
 
-  const beat = async (): Promise<void> => {
-    const asked = performance.now()
-    const params = {
-      id,
-      fence: current,
-      ...(leaseSeconds === undefined ? {} : { leaseSeconds }),
-      ...(wait?.holdSeconds === undefined ? {} : { holdSeconds: wait.holdSeconds }),
-    }
-    try {
-      const answer = await connection.call<Beat>('todos.heartbeat', params, {
-        signal: beating.signal,
-        repeatable: true,
-        retryForMs: everyMs,
-        timeoutMs: Math.max(1000, everyMs),
-      })
-      renewedAt = asked
-      onBeat(answer)
-    } catch (error) {
-      if (beating.signal.aborted) return
+  const lease = keepLease({
+    leaseMs,
+    signal: beating.signal,
+    async renew(bounds) {
+      const params = defined({ id, fence: current, leaseSeconds, holdSeconds: wait?.holdSeconds })
+      onBeat(await connection.call<Beat>('todos.heartbeat', params, bounds))
+    },
+    onFailure(error, lapsed) {
       checkRefusal(error)
-      // Nobody can tell us any more, but another holder may be at work by now. Without a lease
-      // of our own choosing its length is not known, and the fence alone has to protect.
-      const lapsed = performance.now() - renewedAt > leaseMs
+      // Nobody can tell us any more, but another holder may be at work by now. Where we did not
+      // choose the lease we do not know its length, and the fence alone has to protect.
       if (lapsed && wait === null && leaseSeconds !== undefined) abort('lease_lost')
-    }
-  }
-
-  const beats = async (): Promise<void> => {
-    for (;;) {
-      // At moments that all holds of a process have in common, so that their beats share a request.
-      await sleep(everyMs - (performance.now() % everyMs), beating.signal).catch(() => {})
-      if (beating.signal.aborted) return
-      await beat()
-    }
-  }
-  void beats()
+    },
+  })
 
   const verb = async <Result>(
     method: string,
@@ -145,18 +170,14 @@ export const holdTodo = (options: HoldOptions): Hold => {
     const moves = PROGRESS.has(method)
     if (moves) silence.heard()
     try {
-      const signal = options.signal ?? controller.signal
-      return await connection.call<Result>(
-        method,
-        { id, fence: current, ...params },
-        { ...options, signal },
-      )
+      const full = { id, fence: current, ...params }
+      return await connection.call<Result>(method, full, { signal: controller.signal, ...options })
     } catch (error) {
       checkRefusal(error)
       controller.signal.throwIfAborted()
       throw error
     } finally {
-      // A server that is slow to answer is not the handler's silence.
+      // While the server is slow to answer, it is not the handler that is silent.
       if (moves) silence.heard()
     }
   }
@@ -169,11 +190,9 @@ export const holdTodo = (options: HoldOptions): Hold => {
     silence.end()
     try {
       // The fence makes repeating harmless, and finished work is worth a try for a whole lease.
-      const result = await connection.call<Result>(
-        method,
-        { id, fence: current, ...params },
-        { repeatable: true, retryForMs: leaseMs },
-      )
+      const full = { id, fence: current, ...params }
+      const bounds = { repeatable: true, retryForMs: leaseMs }
+      const result = await connection.call<Result>(method, full, bounds)
       beating.abort()
       return result
     } catch (error) {
@@ -198,15 +217,15 @@ export const holdTodo = (options: HoldOptions): Hold => {
     },
     verb,
     end,
-    beat,
+    beat: lease.beat,
     abort,
     leave: () => {
       silence.end()
       beating.abort()
     },
     hearCanceled() {
-      toldCanceled = true
-      return beat()
+      hintedCanceled = true
+      return lease.beat()
     },
     waiting(next, holdSeconds) {
       current = next
@@ -215,7 +234,7 @@ export const holdTodo = (options: HoldOptions): Hold => {
     },
     working() {
       wait = null
-      renewedAt = performance.now()
+      lease.renewed()
       silence.resume()
     },
   }

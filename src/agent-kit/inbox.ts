@@ -7,9 +7,9 @@ import { sleep } from '../base/time.ts'
 import { AnswerTimeout } from './errors.ts'
 import type { Message, OwedMessage } from './wire.ts'
 
-/** A wait this long is asked for in one request; a longer one is asked again. */
+/** The longest wait of one request; a longer one takes several. */
 const POLL_MS = 30_000
-/** An answer that is here and only waits for its turn in line: no new message will end the poll. */
+/** For an answer that has come and waits for its turn in line: no new message will end the poll. */
 const TURN_POLL_MS = 2000
 
 export type Listener = (message: Message) => void | Promise<void>
@@ -24,15 +24,15 @@ export type FetchMessages = (
 export interface Inbox {
   /** Takes in what a claim, a poll or a refusal has brought; what is known already is skipped. */
   add(messages: readonly OwedMessage[]): void
-  /** Something may have come: looks, or hurries up the wait that is on. */
+  /** Something may have come: looks, or hurries the current wait. */
   nudge(): void
-  /** Asks the server, and hands over all that was not given yet. */
+  /** Asks the server, and returns all that was not given yet. */
   take(): Promise<Message[]>
   /** From now on every message goes to this listener, one at a time and in order. */
   listen(listener: Listener): void
   readonly hasListener: boolean
   /** Waits until the listener has had everything. Rejects with what the listener threw. */
-  delivered(): Promise<void>
+  allHandled(): Promise<void>
   /** Counts everything that has arrived as given. */
   giveUp(): void
   /** Everything up to here was given; undefined where nothing was. */
@@ -54,10 +54,10 @@ export const openInbox = (
   /** The message the listener is busy with. */
   let busyWith: OwedMessage | null = null
   let listener: Listener | null = null
-  let delivering: Promise<void> = Promise.resolve()
+  let handling: Promise<void> = Promise.resolve()
   /** While a question is open nothing goes to the listener: it could be the answer. */
   let asking = false
-  /** Ends the poll that is on, so that the next one looks at once. */
+  /** Ends the current poll, so that the next one looks at once. */
   let hurry = () => {}
   let hurried = false
   let looking = false
@@ -68,9 +68,9 @@ export const openInbox = (
     seen = fresh.at(-1)?.seq ?? seen
   }
 
-  const deliver = (): void => {
+  const handOn = (): void => {
     if (listener === null || pending.length === 0 || asking) return
-    delivering = delivering.then(async () => {
+    handling = handling.then(async () => {
       while (listener !== null && !asking) {
         const next = pending.shift()
         if (next === undefined) return
@@ -79,14 +79,14 @@ export const openInbox = (
         busyWith = null
       }
     })
-    // Whoever asks `delivered` gets the rejection; until then it must not end the process.
-    delivering.catch(() => {})
+    // Whoever calls `allHandled` gets the rejection; until then it must not end the process.
+    handling.catch(() => {})
   }
 
   const look = async (): Promise<void> => {
     const { messages } = await fetchMessages(seen, 0, signal)
     add(messages)
-    deliver()
+    handOn()
   }
 
   const poll = async (waitMs: number): Promise<string | null> => {
@@ -126,17 +126,18 @@ export const openInbox = (
       }
     } finally {
       asking = false
-      deliver()
+      handOn()
     }
   }
 
   /**
-   * What the server took for the answer. By the clock alone it could be a message that came while
-   * the question was on its way. A server that does not tell leaves only the clock.
+   * The message that the server took for the answer. By the clock alone it could be a message that
+   * came while the question was on its way. With a server that does not say so only the clock is
+   * left.
    */
   const answerOf = (since: string): OwedMessage | undefined => {
-    const asked = Date.parse(since)
-    const later = pending.filter((owed) => Date.parse(owed.receivedAt) >= asked)
+    const sinceMs = Date.parse(since)
+    const later = pending.filter((owed) => Date.parse(owed.receivedAt) >= sinceMs)
     return later.find((owed) => owed.answers !== undefined) ?? later[0]
   }
 
@@ -152,7 +153,7 @@ export const openInbox = (
   return {
     add(messages) {
       add(messages)
-      deliver()
+      handOn()
     },
     nudge() {
       if (asking) {
@@ -162,7 +163,7 @@ export const openInbox = (
       }
       if (looking) return
       looking = true
-      // A hint only: what it missed comes with the next one, or with the refusal of `complete`.
+      // Only a hint: what it missed comes with the next one, or with the refusal of `complete`.
       look()
         .catch(() => {})
         .finally(() => {
@@ -175,14 +176,14 @@ export const openInbox = (
     },
     listen(next) {
       listener = next
-      deliver()
+      handOn()
     },
     get hasListener() {
       return listener !== null
     },
-    async delivered() {
-      deliver()
-      await delivering
+    async allHandled() {
+      handOn()
+      await handling
     },
     giveUp() {
       pending = []

@@ -1,5 +1,5 @@
 /**
- * Where the kit tells what it does. The shape is pino's, so that a pino logger can be handed in
+ * Where the kit says what it does. The shape is pino's, so that a pino logger can be handed in
  * as it is; without one, warnings and errors go to stderr, a line each.
  */
 type LogMethod = (facts: object, text: string) => void

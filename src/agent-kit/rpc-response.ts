@@ -9,23 +9,19 @@ export interface Answer {
   error?: { code?: unknown; message?: unknown; data?: Record<string, unknown> }
 }
 
-const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null
-
-/** The one answer in a body, or those of a batch; null for anything else. */
+/** A single answer or those of a batch; null for anything else. */
 export const parsed = (body: string): Answer | Answer[] | null => {
   try {
     const value: unknown = JSON.parse(body)
-    return isObject(value) ? (value as Answer | Answer[]) : null
+    return typeof value === 'object' ? value : null
   } catch {
     return null
   }
 }
 
 /** The answer of a request that was no batch. */
-export const onlyAnswer = (body: string): Answer | null => {
-  const answer = parsed(body)
-  return Array.isArray(answer) ? null : answer
-}
+export const single = (answers: Answer | Answer[] | null): Answer | null =>
+  Array.isArray(answers) ? null : answers
 
 const REASON_OF_STATUS: Record<number, string> = {
   401: 'unauthorized',
@@ -48,7 +44,7 @@ const REASON_OF_CODE: Record<number, string> = {
   [-32014]: 'unavailable',
 }
 
-/** In a batch only the whole has an HTTP status; these have one of their own otherwise. */
+/** A batch has one HTTP status for all; these are the statuses of single calls. */
 const STATUS_OF_CODE: Record<number, number> = { [-32013]: 429, [-32014]: 503 }
 
 type Response = Pick<globalThis.Response, 'ok' | 'status' | 'statusText' | 'headers'>
@@ -58,11 +54,11 @@ export const refusalOf = (response: Response, answer: Answer | null): AgentApiEr
   const error = answer?.error
   const code = typeof error?.code === 'number' ? error.code : 0
   const data = error?.data ?? {}
-  const told = typeof data.reason === 'string' ? data.reason : undefined
+  const reported = typeof data.reason === 'string' ? data.reason : undefined
   const status = response.ok ? (STATUS_OF_CODE[code] ?? response.status) : response.status
   const reason =
     REASON_OF_STATUS[status] ??
-    told ??
+    reported ??
     REASON_OF_CODE[code] ??
     (response.ok ? 'not_an_answer' : `http_${status}`)
   const message =

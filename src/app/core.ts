@@ -1,7 +1,8 @@
 /**
- * Everything below HTTP, built once: the connections, the services over them, and what runs in the
- * background; and the order in which all of it starts and stops.
+ * Everything below HTTP, built once: the connections, the services over them, what runs in the
+ * background, and the order in which all of it starts and stops.
  */
+
 import type { Stop } from '../background/drain.ts'
 import { createSupervisor } from '../background/supervisor.ts'
 import { createWorkers } from '../background/workers.ts'
@@ -21,7 +22,7 @@ import { createRegistry } from '../service/registry.ts'
 import { createSweepRunner } from '../service/sweep-runner.ts'
 import { createRetention } from '../service/sweeps/retention.ts'
 import { createRevocation } from '../service/sweeps/revocation.ts'
-import { createSweep } from '../service/sweeps/sweeps.ts'
+import { createSweep, type Sweep } from '../service/sweeps/sweeps.ts'
 import { createChildTasks } from '../service/tasks/children.ts'
 import { createClientService } from '../service/tasks/client.ts'
 import { createConversations } from '../service/tasks/conversations.ts'
@@ -31,17 +32,19 @@ import { createSendRate } from '../service/tasks/send-rate.ts'
 import { createSubmitter } from '../service/tasks/submit.ts'
 import { createHooks } from '../service/watch/hooks.ts'
 import { createWatch } from '../service/watch/watch.ts'
+import { topics } from '../store/wake/topics.ts'
+import type { Wakes } from '../store/wake/wake.ts'
 import { createGuard } from '../webhook/guard.ts'
 import { newSecret } from '../webhook/signature.ts'
 import { createConnections } from './connections.ts'
-import type { SwitchboardOptions } from './options.ts'
+import type { NodeOptions } from './options.ts'
 import { createWebhooks } from './webhooks.ts'
 
 const POLL_MS = 5000
 /** Lapsed leases and overdue interrupts share this tick (docs/design/interrupt-deadline.md). */
 const REAP_MS = 30_000
 const COME_DUE_MS = 1000
-const PLACE_MS = 1000
+const SEQUENCE_MS = 1000
 const COUNT_MS = 1000
 const TIDY_MS = 60_000
 
@@ -49,137 +52,108 @@ interface CoreParts {
   log: Log
   metrics: Metrics
   stopping: AbortSignal
-  /** Where this node listens, once it does. */
+  /** Where this node listens, or null before it does. */
   listening: () => { host: string; port: number } | null
   /** Where people reach this server. */
   publicUrl: () => string
 }
 
-export const createCore = (options: SwitchboardOptions, parts: CoreParts) => {
-  const { log, metrics, stopping, listening, publicUrl } = parts
-  const { adminToken, webhookAllowHttp: allowHttp, webhookAllow: allow } = options.config
-  const pollMs = options.pollMs ?? POLL_MS
-  const { database, wakes } = createConnections(options, { log, metrics })
+interface BackgroundParts {
+  wakes: Wakes
+  log: Log
+  metrics: Metrics
+  sweep: Sweep
+  webhooks: ReturnType<typeof createWebhooks>
+}
 
-  const registry = createRegistry({ database, wakes })
-  const waiters = createWaiters({ database, wakes, pollMs })
-  const cooldown = createClaimCooldown({ wakes })
-  const watch = createWatch({ database, wakes, pollMs })
-  const conversations = createConversations({ database, wakes, metrics, log })
-  const guard = createGuard({ allowHttp, allow, own: listening })
-  const push = createPush({ database, urlProblem: guard.urlProblem, newSecret })
-  const reply = createReply({ database, conversations, push, metrics })
-  const keys = createKeys({ registry })
-  const submitter = createSubmitter({
-    database,
-    reply,
-    conversations,
-    sendRate: createSendRate(),
-    keys,
-    metrics,
-  })
-  const childTasks = createChildTasks({ database, registry, wakes, metrics, log })
-  const sweepRunner = createSweepRunner({ database, log })
-  const revocation = createRevocation({ database, sweepRunner, metrics })
-  const services: Services = {
-    client: createClientService({ database, registry, reply, submitter, keys, push, metrics }),
-    agent: createAgentService({
-      database,
-      registry,
-      waiters,
-      cooldown,
-      wakes,
-      childTasks,
-      metrics,
-      pollMs,
-    }),
-    operator: createOperatorService({
-      database,
-      registry,
-      metrics,
-      reply,
-      submitter,
-      childTasks,
-      revocation,
-    }),
-    answerLinks: createAnswerLinks({ database, registry, reply, publicUrl }),
-    boardSessions: createBoardSessions({
-      database,
-      authenticate: registry.authenticate,
-      adminToken,
-    }),
-    push,
-    watch,
-  }
-  const board = createBoardService({ database, registry })
-  const pulse = createActivity({ database, watch, log })
-  const hooks = createHooks({ watch, log })
-
-  const sweep = createSweep({
-    database,
-    registry,
-    sweepRunner,
-    conversations,
-    childTasks,
-    revocation,
-    retention: createRetention({ database, registry, metrics, log }),
-    onPlaced: watch.sequenced,
-    metrics,
-    log,
-  })
-  const webhooks = createWebhooks(options.push, {
-    database,
-    wakes,
-    registry,
-    guard,
-    metrics,
-    log,
-    stopping,
-    pollMs,
-  })
+/** What the clock and the commits start, on every node. */
+const createBackground = (options: NodeOptions, parts: BackgroundParts) => {
+  const { wakes, log, metrics, sweep, webhooks } = parts
   const workers = createWorkers({
     sweep,
     courier: webhooks.run,
     listen: wakes.run,
     log,
     metrics,
-    onCommitted: (listener) => wakes.on('feed', listener),
+    onCommitted: (listener) => wakes.on(topics.feed, listener),
     reapMs: options.reapMs ?? REAP_MS,
     comeDueMs: options.comeDueMs ?? COME_DUE_MS,
-    sequenceMs: options.placeMs ?? PLACE_MS,
+    sequenceMs: options.placeMs ?? SEQUENCE_MS,
     countMs: options.countMs ?? COUNT_MS,
     tidyMs: options.tidyMs ?? TIDY_MS,
   })
-  const supervisor = createSupervisor(workers, { log, metrics })
+  return createSupervisor(workers, { log, metrics })
+}
+
+export const createCore = (options: NodeOptions, parts: CoreParts) => {
+  const { log, metrics, listening, publicUrl } = parts
+  const { adminToken, webhookAllowHttp: allowHttp, webhookAllow: allow } = options.config
+  const { database, wakes } = createConnections(options, { log, metrics })
+  const registry = createRegistry({ database, wakes })
+  const pollMs = options.pollMs ?? POLL_MS
+  const shared = { database, registry, wakes, metrics, log, pollMs }
+
+  const waiters = createWaiters(shared)
+  const cooldown = createClaimCooldown(shared)
+  const watch = createWatch(shared)
+  const conversations = createConversations(shared)
+  const childTasks = createChildTasks(shared)
+  const guard = createGuard({ allowHttp, allow, own: listening })
+  const push = createPush({ database, urlProblem: guard.urlProblem, newSecret })
+  const reply = createReply({ ...shared, conversations, push })
+  const keys = createKeys(shared)
+  const sendRate = createSendRate()
+  const submitter = createSubmitter({ ...shared, reply, conversations, sendRate, keys })
+  const sweepRunner = createSweepRunner(shared)
+  const revocation = createRevocation({ ...shared, sweepRunner })
+  const { authenticate } = registry
+
+  const services: Services = {
+    client: createClientService({ ...shared, reply, submitter, keys, push }),
+    agent: createAgentService({ ...shared, waiters, cooldown, childTasks }),
+    operator: createOperatorService({ ...shared, reply, submitter, childTasks, revocation }),
+    answerLinks: createAnswerLinks({ ...shared, reply, publicUrl }),
+    boardSessions: createBoardSessions({ database, authenticate, adminToken }),
+    push,
+    watch,
+  }
+  const board = createBoardService(shared)
+  const activity = createActivity({ ...shared, watch })
+  const hooks = createHooks({ ...shared, watch })
+  const sweep = createSweep({
+    ...shared,
+    sweepRunner,
+    conversations,
+    childTasks,
+    revocation,
+    retention: createRetention(shared),
+    onSequenced: watch.sequenced,
+  })
+  const webhooks = createWebhooks(options.push, { ...shared, log, guard, stopping: parts.stopping })
+  const supervisor = createBackground(options, { wakes, log, metrics, sweep, webhooks })
+  const waits = [watch, waiters, cooldown, conversations, childTasks]
 
   const start = async (): Promise<void> => {
     await wakes.start()
-    waiters.start()
-    cooldown.start()
-    conversations.start()
-    childTasks.start()
-    watch.start()
+    for (const wait of waits) wait.start()
     for (const name of (await registry.queues()).keys()) metrics.seedQueue(name)
     supervisor.start()
     await hooks.start()
+  }
+
+  const stopWaits = (): void => {
+    for (const wait of [...waits, activity, hooks]) wait.stop()
   }
 
   /** In this order, once nobody is served any more. */
   const stops: readonly Stop[] = [
     { part: 'webhooks', owedMs: 1000, run: webhooks.stop },
     { part: 'workers', owedMs: 2000, run: (ms) => supervisor.stop(ms) },
-    {
-      part: 'waits',
-      owedMs: 0,
-      run: () => {
-        for (const waits of [watch, waiters, cooldown, conversations, childTasks, pulse, hooks])
-          waits.stop()
-      },
-    },
+    { part: 'waits', owedMs: 0, run: stopWaits },
     { part: 'wakes', owedMs: 500, run: () => wakes.stop() },
     { part: 'database', owedMs: 500, run: () => database.close() },
   ]
 
-  const running = { services, sweep, board, pulse, hooks, supervisor }
+  const running = { services, sweep, board, activity, hooks, supervisor }
   return { ...running, database, wakes, registry, waiters, start, stops }
 }

@@ -1,4 +1,4 @@
-/** What HTTP tells of itself, as metrics. */
+/** What HTTP reports about itself, as metrics. */
 import type { Metrics } from '../base/metrics.ts'
 import type { HttpObserver } from '../http/server.ts'
 import type { StreamOutcome } from '../http/stream/sse.ts'

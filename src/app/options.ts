@@ -1,47 +1,59 @@
-/** What a node can be told when it is made; most of it only tests and benchmarks tell. */
+/**
+ * What a node can be told when it is made: what the package's users may set, and what only tests
+ * and benchmarks do.
+ */
 import type { Log } from '../base/log.ts'
 import type { Config } from '../config.ts'
 import type { PushLimits } from '../domain/push.ts'
 import type { PostOptions } from '../webhook/post.ts'
 
+/** What a program that runs a node in its own process may set (docs/api.md). */
 export interface SwitchboardOptions {
   config: Config
   /** The database to use; the config's may be null, for an embedded one. */
   databaseUrl: string
-  /** The same database past a pooler; what `pooled` says is about `databaseUrl`. */
+  /** The same database without the pooler, where one stands before `databaseUrl`. */
   directUrl?: string | null
-  /** A pooler that lends a connection for each transaction stands before `databaseUrl`. */
+  /** Whether a pooler that lends a connection for each transaction stands before `databaseUrl`. */
   pooled?: boolean
+  /** Default: one that writes JSON lines to stderr, from `config.logLevel` on. */
   log?: Log
-  /** How often what wakes and commits announce is looked at unasked. For tests that lose wakes. */
+  /** How many connections this node may open at most, beside the one that listens. */
+  poolSize?: number
+  /** How long stopping may take in all, in ms; most of it is left to the calls in progress. */
+  drainMs?: number
+}
+
+/** What tests and benchmarks may set as well: the package does not promise these. */
+export interface NodeOptions extends SwitchboardOptions {
+  /**
+   * How often a node checks for itself what wakes and commits announce. For tests that lose wakes.
+   */
   pollMs?: number
   reapMs?: number
   comeDueMs?: number
   tidyMs?: number
   countMs?: number
   placeMs?: number
-  poolSize?: number
   /** How long a call may wait for a database connection, in ms. */
   acquireMs?: number
   /** How long a statement may run, and how long it may wait for a lock, in ms. */
   statementMs?: number
   lockMs?: number
-  /** How often a silent LISTEN connection is asked whether it lives, and what it has to answer. */
+  /** How often a silent LISTEN connection is probed, and how long it has to answer, in ms. */
   keepAliveMs?: number
   answerMs?: number
   /** Milliseconds between the comments of an idle stream. */
   pingMs?: number
-  /** The longest a blocking send waits, in ms; then it is answered as things are. */
+  /** The longest a blocking send waits, in ms; it is then answered with the task as it stands. */
   maxWaitMs?: number
   bodyLimitBytes?: number
-  /** What stopping may take in all, in ms; most of it is for calls under way. */
-  drainMs?: number
   push?: PushOptions
 }
 
-/** How webhooks are told. */
+/** How webhooks are called. */
 export interface PushOptions extends Partial<PushLimits & Omit<PostOptions, 'guard'>> {
-  /** Tries under way on this node, and of those to one host. */
+  /** How many tries may be in progress on this node, and how many of them to one host. */
   concurrency?: number
   perHost?: number
 }

@@ -123,7 +123,7 @@ export const createCourier = (parts: CourierParts): Courier => {
       if (limit <= 0 || signal.aborted || stopping.aborted) return
       const { timeoutMs } = await outbox.limits()
       const leaseSeconds = (timeoutMs + LEASE_MARGIN_MS) / 1000
-      const { owed, more } = await outbox.take({ owner, limit, perHost, leaseSeconds, busy })
+      const { owed, more } = await outbox.lease({ owner, limit, perHost, leaseSeconds, busy })
       for (const one of owed) start(one, timeoutMs)
       if (!more) return
     }

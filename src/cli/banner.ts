@@ -1,6 +1,6 @@
 /**
- * What `dev` says once everything runs: where things are, the demo's tokens, and commands that
- * work as pasted into a new terminal, whichever directory that is in.
+ * What `dev` prints once everything runs: where things are, the demo's tokens, and commands to
+ * paste into a new terminal, whatever its directory.
  */
 import { existsSync } from 'node:fs'
 import path from 'node:path'
@@ -32,14 +32,14 @@ export const banner = (dev: DevFile, boardLink: string, dataDir: string): string
   ].join('\n')
 }
 
-/** How this very program is run from anywhere, and finds this data directory's dev.json. */
+/** The command that runs this very program from anywhere, with this data directory's dev.json. */
 const commandPrefix = (dataDir: string): string => {
   const main = fileURLToPath(import.meta.resolve('./main.js'))
   const built = fileURLToPath(import.meta.url).endsWith('.js')
   const root = path.resolve(path.dirname(main), built ? '../../..' : '../..')
   const ownDir = path.join(root, '.switchboard')
   const env = dataDir === ownDir ? '' : `SWITCHBOARD_DATA_DIR=${quoted(dataDir)} `
-  // In its own clone npx runs the clone's bin, without asking any registry.
+  // In its own clone, npx runs the clone's bin without asking a registry.
   const clone = built && existsSync(path.join(root, '.git'))
   if (clone) return `cd ${quoted(root)} && ${env}npx switchboard`
   if (built) return `${env}node ${quoted(main)}`

@@ -1,12 +1,13 @@
 /**
- * The command line's way to a running server: POST /operator and the board's feed. Decides where
- * the address and the token come from. The token that `dev` left in its data directory is given
- * only to the server that `dev` started, never to another address.
+ * How the command line reaches a running server: POST /operator and the board's feed. Decides where
+ * the address and the token come from. The token that `dev` left in its data directory goes only to
+ * the server that `dev` started, never to another address.
  */
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { connect } from '../agent-kit/connection.ts'
 import { readEvents, type StreamedEvent, type StreamOptions } from '../agent-kit/event-stream.ts'
+import { defined } from '../base/defined.ts'
 import { CliError, EXIT } from './exit.ts'
 
 const DEFAULT_URL = 'http://127.0.0.1:4100'
@@ -34,11 +35,11 @@ export interface Client {
   ): AsyncGenerator<StreamedEvent>
 }
 
-/** Where `dev` keeps its file, by the environment's word for the data directory. */
+/** Where `dev` keeps its file, by the data directory that the environment names. */
 const devFilePath = (env: NodeJS.ProcessEnv): string =>
   path.resolve(env.SWITCHBOARD_DATA_DIR || './.switchboard', 'dev.json')
 
-/** Null where there is none, or none that can be read. */
+/** Null where there is no such file, or none that can be read. */
 export const readDevFile = (file: string): DevFile | null => {
   try {
     const value = JSON.parse(readFileSync(file, 'utf8')) as Partial<DevFile>
@@ -48,7 +49,7 @@ export const readDevFile = (file: string): DevFile | null => {
   }
 }
 
-/** Throws CliError where an address is no URL, or no token can be found. */
+/** Throws CliError where the address is no URL or no token can be found. */
 export const createClient = (options: ClientOptions, env: NodeJS.ProcessEnv): Client => {
   const dev = readDevFile(devFilePath(env))
   const base = baseUrl(options.url || env.SWITCHBOARD_URL || dev?.url || DEFAULT_URL)
@@ -63,11 +64,13 @@ export const createClient = (options: ClientOptions, env: NodeJS.ProcessEnv): Cl
   const connection = connect({ url: `${base}/operator`, token: known })
   return {
     call: (method, params = {}) =>
-      // A person waits: one try. Who wants more can run the command again.
+      // One try, since a person waits and can run the command again.
       connection.call(method, params, { retryForMs: 0, timeoutMs: CALL_MS }),
     feed({ queue, ...rest }) {
-      // Lines of what happens: what was there before is for `list`.
-      const query = new URLSearchParams({ snapshot: 'none', ...(queue !== undefined && { queue }) })
+      // Only what happens from now on: what was there before is for `list`.
+      const query = new URLSearchParams(
+        defined<Record<string, string>>({ snapshot: 'none', queue }),
+      )
       const url = `${base}/board/events?${query}`
       return readEvents({ url, token: known, firstMustSucceed: true, ...rest })
     },
@@ -81,12 +84,12 @@ const baseUrl = (text: string): string => {
   return text.replace(/\/+$/, '')
 }
 
-/** The same address, whichever name of this machine it is written with. */
+/** True for the same address, whichever name of this machine it is written with. */
 const sameServer = (one: string, other: string): boolean => {
-  const place = (text: string): string => {
+  const address = (text: string): string => {
     const { protocol, hostname, port } = new URL(text)
     const host = hostname === 'localhost' || hostname === '[::1]' ? '127.0.0.1' : hostname
     return `${protocol}//${host}:${port}`
   }
-  return URL.canParse(one) && place(one) === place(other)
+  return URL.canParse(one) && address(one) === address(other)
 }

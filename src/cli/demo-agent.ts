@@ -1,7 +1,7 @@
 /**
- * The example agent as a process of its own, as a stranger's would be: it is given an address and
- * a token, and nothing else. Dead, it is started again, a few times; it notices the death of this
- * process, kill -9 included, by its closed IPC channel.
+ * The example agent in a process of its own, as a stranger's agent would be: it gets an address and
+ * a token, and nothing else. If it dies it is started again, a few times. It notices the death of
+ * this process, kill -9 included, because their IPC channel closes.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -9,7 +9,7 @@ import { backoffMs, sleep } from '../base/time.ts'
 import { note } from './output.ts'
 
 const MAX_RESTARTS = 5
-/** An agent that has lived so long has not failed at its start: it is forgiven. */
+/** An agent that has lived this long did not fail at its start, so earlier deaths do not count. */
 const FORGIVEN_MS = 60_000
 /** More than the agent's own grace. */
 const STOP_MS = 15_000
@@ -52,13 +52,13 @@ export const startDemoAgent = (url: string, token: string): DemoAgent => {
 }
 
 const spawnAgent = (url: string, token: string): ChildProcess => {
-  // Beside the sources it is TypeScript, and runs under whatever loader runs this.
+  // In the sources it is TypeScript, and runs with the loader that runs this file.
   const ending = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
   const script = fileURLToPath(new URL(`../../examples/concierge.${ending}`, import.meta.url))
   const { DATABASE_URL: _, SWITCHBOARD_ADMIN_TOKEN: __, ...env } = process.env
   return spawn(process.execPath, [...process.execArgv, script], {
     env: { ...env, SWITCHBOARD_URL: url, SWITCHBOARD_TOKEN: token },
-    // Ctrl-C at the terminal is for this process, which ends the agent in its turn.
+    // Ctrl-C at the terminal goes to this process alone, which then stops the agent.
     detached: true,
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   })

@@ -1,7 +1,7 @@
 /**
- * What `dev` sets up for a first look: a queue with its card, an endpoint for a client and one
- * for an agent. It works through the operator API like anyone else, keeps what it was given in
- * dev.json, and makes nothing anew that still works.
+ * What `dev` sets up for a first look: a queue with its card, an endpoint for a client and one for
+ * an agent. It uses the operator API as anybody would, keeps its tokens in dev.json, and replaces
+ * nothing that still works.
  */
 import { chmodSync, renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
@@ -33,7 +33,7 @@ interface Endpoint {
   expiresAt: string | null
 }
 
-/** Makes sure of queue, endpoints and dev.json; returns what is in it. */
+/** Makes sure that queue, endpoints and dev.json exist; returns the content of dev.json. */
 export const setUpDemo = async (
   url: string,
   adminToken: string,
@@ -41,7 +41,7 @@ export const setUpDemo = async (
 ): Promise<DevFile> => {
   const operator = connect({ url: `${url}/operator`, token: adminToken })
   const { queues } = await operator.call<{ queues: { name: string }[] }>('queues.list', {})
-  // Made once only: who has changed its card or policy since keeps the change.
+  // Only once, so that a card or policy that was changed since stays as it is.
   if (!queues.some(({ name }) => name === DEMO_QUEUE)) {
     await operator.call('queues.put', { name: DEMO_QUEUE, card: CARD })
   }
@@ -58,7 +58,7 @@ export const setUpDemo = async (
 
 export const devFileIn = (dataDir: string): string => path.join(dataDir, 'dev.json')
 
-/** Whole or not at all, and readable by its owner only from its first byte on. */
+/** Writes it whole or not at all, and readable only by its owner from the first byte on. */
 const writeDevFile = (file: string, content: DevFile): void => {
   const fresh = `${file}.${process.pid}`
   writeFileSync(fresh, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 })
@@ -78,18 +78,13 @@ const tokenFor = async (
   const old = endpoints.find(
     (one) => one.name === name && one.revokedAt === null && one.expiresAt === null,
   )
-  const { token } =
-    old === undefined
-      ? await operator.call<{ token: string }>('endpoints.vend', {
-          name,
-          queues: [DEMO_QUEUE],
-          verbs: [verb],
-        })
-      : await operator.call<{ token: string }>('endpoints.rotate', { id: old.id })
-  return token
+  const [method, params] = old
+    ? ['endpoints.rotate', { id: old.id }]
+    : ['endpoints.vend', { name, queues: [DEMO_QUEUE], verbs: [verb] }]
+  return (await operator.call<{ token: string }>(method, params)).token
 }
 
-/** Whether the token is anybody's; a refusal for any other reason comes after that question. */
+/** True where the token is somebody's; a refusal for any other reason comes after that check. */
 const authenticates = async (url: string, token: string): Promise<boolean> => {
   try {
     await connect({ url: `${url}/agent`, token }).call('todos.list', { pageSize: 1 })

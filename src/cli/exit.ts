@@ -1,6 +1,6 @@
 /**
- * How a command ends: the exit codes, and which failure means which. A failure is one clear line
- * for a person; its code is for scripts. The numbers are part of the command line's contract.
+ * How a command ends: the exit codes, and which failure has which. A failure is one clear line for
+ * a person, and its code is for scripts. The numbers are part of the command line's contract.
  */
 import { CommanderError } from 'commander'
 import { AgentApiError, ConnectionError } from '../agent-kit/errors.ts'
@@ -41,50 +41,43 @@ export class CliError extends Error {
   }
 }
 
-/** Error codes of the operator API (docs/agents.md, "Without the kit", has their table). */
-const CODE = { invalidParams: -32602, conflict: -32010, forbidden: -32011, notFound: -32012 }
-
-const ofRefusal = (error: AgentApiError): number => {
-  if (error.status === 401 || error.status === 403) return EXIT.unauthorized
-  if (error.status === 503) return EXIT.unreachable
-  if (error.status === 429) return EXIT.refused
-  switch (error.code) {
-    case CODE.invalidParams:
-      return EXIT.usage
-    case CODE.conflict:
-      return EXIT.refused
-    case CODE.forbidden:
-      return EXIT.unauthorized
-    case CODE.notFound:
-      return EXIT.notFound
-    default:
-      return EXIT.failed
-  }
+const EXIT_OF_STATUS: Record<number, number> = {
+  401: EXIT.unauthorized,
+  403: EXIT.unauthorized,
+  429: EXIT.refused,
+  503: EXIT.unreachable,
 }
 
-/** What the server said beyond its one sentence: fields at fault, or the state in the way. */
+/** By the error codes of the operator API (docs/agents.md, "Without the kit", has their table). */
+const EXIT_OF_CODE: Record<number, number> = {
+  [-32602]: EXIT.usage,
+  [-32010]: EXIT.refused,
+  [-32011]: EXIT.unauthorized,
+  [-32012]: EXIT.notFound,
+}
+
+/** What the server said beside its message: the fields at fault, or the state in the way. */
 const detailOf = ({ data }: AgentApiError): string => {
   const violations = Array.isArray(data.violations) ? data.violations : []
-  const told = violations.map(
+  const lines = violations.map(
     ({ field, description }: { field?: string; description?: string }) =>
       `\n  ${field}: ${description}`,
   )
   const state = typeof data.state === 'string' ? ` (it is ${data.state})` : ''
-  return state + told.join('')
+  return state + lines.join('')
 }
 
 /** The exit code and the text for stderr. */
 export const failureOf = (error: unknown): { code: number; text: string } => {
   if (error instanceof CliError) return { code: error.exitCode, text: error.message }
-  if (error instanceof ConfigError) {
-    return { code: EXIT.usage, text: error.problems.join('\n') }
-  }
+  if (error instanceof ConfigError) return { code: EXIT.usage, text: error.problems.join('\n') }
   if (error instanceof ConnectionError) {
     const hint = 'Is the server running? Its address comes from --url or SWITCHBOARD_URL.'
     return { code: EXIT.unreachable, text: `${error.message}\n${hint}` }
   }
   if (error instanceof AgentApiError) {
-    return { code: ofRefusal(error), text: `${error.message}${detailOf(error)}` }
+    const code = EXIT_OF_STATUS[error.status] ?? EXIT_OF_CODE[error.code] ?? EXIT.failed
+    return { code, text: `${error.message}${detailOf(error)}` }
   }
   if (error instanceof CommanderError) {
     // Commander has already written its message; help and version are no failures.

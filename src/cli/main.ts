@@ -1,27 +1,27 @@
 #!/usr/bin/env node
 /**
  * The command line: puts the commands together and turns how they end into exit codes. What a
- * command does is in commands/, one file for each.
+ * command does is in commands/, most with a file of their own: `tasks` sends, answers and looks at
+ * tasks, `operator` manages queues, credentials, settings and webhooks, `node` runs what serves
+ * them.
  */
 import { VERSION } from '../base/version.ts'
 import { addDev } from './commands/node/dev.ts'
 import { addMigrate } from './commands/node/migrate.ts'
 import { addServe } from './commands/node/serve.ts'
-import { addAnswerLink } from './commands/operate/answer-link.ts'
-import { addDeliveries } from './commands/operate/deliveries.ts'
-import { addQueue } from './commands/operate/queue.ts'
-import { addRevoke } from './commands/operate/revoke.ts'
-import { addSessions } from './commands/operate/sessions.ts'
-import { addSettings } from './commands/operate/settings.ts'
-import { addVend } from './commands/operate/vend.ts'
+import { addDeliveries } from './commands/operator/deliveries.ts'
+import { addQueue } from './commands/operator/queue.ts'
+import { addRevoke } from './commands/operator/revoke.ts'
+import { addSessions } from './commands/operator/sessions.ts'
+import { addSettings } from './commands/operator/settings.ts'
+import { addVend } from './commands/operator/vend.ts'
 import { addAnswer } from './commands/tasks/answer.ts'
-import { addCancel } from './commands/tasks/cancel.ts'
+import { addAnswerLink } from './commands/tasks/answer-link.ts'
+import { addCancelRetryWhy } from './commands/tasks/cancel-retry-why.ts'
 import { addList } from './commands/tasks/list.ts'
-import { addRetry } from './commands/tasks/retry.ts'
 import { addSend } from './commands/tasks/send.ts'
 import { addShow } from './commands/tasks/show.ts'
 import { addWatch } from './commands/tasks/watch.ts'
-import { addWhy } from './commands/tasks/why.ts'
 import { failureOf } from './exit.ts'
 import { endSilentlyWithoutReader, note } from './output.ts'
 import { createProgram } from './program.ts'
@@ -41,9 +41,7 @@ const COMMANDS = [
   addWatch,
   addAnswer,
   addAnswerLink,
-  addCancel,
-  addRetry,
-  addWhy,
+  addCancelRetryWhy,
   addDeliveries,
 ]
 

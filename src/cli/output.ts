@@ -1,7 +1,8 @@
 /**
- * All that the command line writes. Data goes to stdout, everything else to stderr; colours only
- * for a terminal that wants them; a reader that has gone away ends the program silently.
+ * All that the command line writes. Data goes to stdout, everything else to stderr. Only a terminal
+ * that wants colors gets them, and a reader that has gone away ends the program silently.
  */
+
 /** SGR codes: on and off. */
 const STYLES = {
   bold: [1, 22],
@@ -13,7 +14,7 @@ const STYLES = {
 
 type Style = keyof typeof STYLES
 
-/** A pipe closed by its reader (`| head -1`) is not a failure, and nobody is left to tell. */
+/** A pipe that its reader has closed (`| head -1`) is no failure, and there is nobody to tell. */
 export const endSilentlyWithoutReader = (): void => {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
@@ -34,11 +35,11 @@ export const note = (text: string): void => {
   process.stderr.write(`${text}\n`)
 }
 
-/** Never empty and not NO_COLOR=: no-color.org asks for any value but the empty one. */
-const wantsColours = (): boolean => process.stdout.isTTY === true && !process.env.NO_COLOR
+/** NO_COLOR counts with any value but the empty one, as no-color.org asks. */
+const wantsColors = (): boolean => process.stdout.isTTY === true && !process.env.NO_COLOR
 
 export const style = (name: Style, text: string): string => {
-  if (!wantsColours()) return text
+  if (!wantsColors()) return text
   const [on, off] = STYLES[name]
   return `\u001b[${on}m${text}\u001b[${off}m`
 }
@@ -63,12 +64,12 @@ export const oneLine = (text: string, length = 60): string => {
   return flat.length > length ? `${flat.slice(0, length - 1)}…` : flat
 }
 
-/** Text of others, without what could steer a terminal; line breaks and tabs stay. */
+/** Text from others without what could steer a terminal; line breaks and tabs stay. */
 export const plain = (text: string): string =>
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out
   text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '')
 
-/** A span in the two largest units that say something: `3m 5s`. */
+/** A duration in its two largest units: `3m 5s`. */
 export const span = (ms: number): string => {
   const seconds = Math.max(0, Math.round(ms / 1000))
   if (seconds < 60) return `${seconds}s`
@@ -78,7 +79,7 @@ export const span = (ms: number): string => {
   return hours < 48 ? `${hours}h ${minutes % 60}m` : `${Math.floor(hours / 24)}d ${hours % 24}h`
 }
 
-/** A time of the server as this terminal's local time. */
+/** A server's time in this terminal's time zone. */
 export const localTime = (time: string): string => new Date(time).toLocaleTimeString('sv-SE')
 export const localMoment = (time: string | null | undefined): string =>
   time ? new Date(time).toLocaleString('sv-SE') : '-'

@@ -1,8 +1,8 @@
-/** The configured database answers, or the command ends with a line that says what is wrong. */
+/** Makes sure that the configured database answers, or ends the command saying what is wrong. */
 import { DatabaseUnreachable, probe } from '../store/postgres/probe.ts'
 import { CliError, EXIT } from './exit.ts'
 
-/** Whether a pooler stands before it. Throws CliError (wrong configuration; unreachable). */
+/** Finds out whether there is a pooler. Throws CliError (wrong configuration; unreachable). */
 export const reachConfigured = async (
   databaseUrl: string,
   variable = 'DATABASE_URL',

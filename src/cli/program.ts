@@ -1,24 +1,19 @@
 /**
- * How the commands are put together: the program, and the options that every command shares that
- * talks to a running server.
+ * How the commands are put together: the program, and what all commands that talk to a running
+ * server have in common.
  */
 import { Command, InvalidArgumentError } from 'commander'
 import { type Client, createClient } from './client.ts'
 import { EXIT_HELP } from './exit.ts'
+import { note, printJson, printTable } from './output.ts'
 
-/** What a client command's action works with. */
-export interface Session {
-  client: Client
-  json: boolean
-}
-
-export interface SharedOptions {
+interface SharedOptions {
   url?: string
   token?: string
   json?: boolean
 }
 
-/** Adds the options of a command that talks to a server. */
+/** Adds a command that talks to a server, with the options of every such command. */
 export const clientCommand = (parent: Command, usage: string, description: string): Command =>
   parent
     .command(usage)
@@ -27,11 +22,51 @@ export const clientCommand = (parent: Command, usage: string, description: strin
     .option('--token <token>', 'token (SWITCHBOARD_TOKEN, SWITCHBOARD_ADMIN_TOKEN)')
     .option('--json', 'print JSON and nothing else on stdout')
 
-/** Throws CliError where address or token are missing or wrong. */
-export const openSession = ({ json = false, ...options }: SharedOptions): Session => ({
-  client: createClient(options, process.env),
-  json,
-})
+/**
+ * The action of a client command. It gets the command's arguments and then its options. Throws
+ * CliError where address or token are missing or wrong.
+ */
+export const withClient =
+  <Given extends unknown[]>(
+    act: (session: { client: Client; json: boolean }, ...given: Given) => Promise<void>,
+  ) =>
+  (...given: unknown[]): Promise<void> => {
+    // Commander adds the options and the command itself.
+    const { json = false, ...options } = given.at(-2) as SharedOptions
+    return act({ client: createClient(options, process.env), json }, ...(given as Given))
+  }
+
+/** The action of a command whose answer is printed as it came with --json, else by `show`. */
+export const showing = <Given extends unknown[], Answer>(
+  ask: (client: Client, ...given: Given) => Promise<Answer>,
+  show: (answer: Answer, ...given: Given) => void,
+) =>
+  withClient<Given>(async ({ client, json }, ...given) => {
+    const answer = await ask(client, ...given)
+    if (json) printJson(answer)
+    else show(answer, ...given)
+  })
+
+export interface PageOptions {
+  limit: number
+  page?: string
+}
+
+/** Adds the options of a command that prints one page of a long list. */
+export const pageOptions = (command: Command): Command =>
+  command
+    .option('--limit <n>', 'at most so many', wholeNumber(1, 100), 50)
+    .option('--page <token>', 'the page after, by the token that the page before gave')
+
+/** A page of a list as a table, and how to get the next one. */
+export const printPage = (
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+  nextPageToken: string,
+): void => {
+  printTable(head, rows)
+  if (nextPageToken !== '') note(`more: --page ${nextPageToken}`)
+}
 
 export const createProgram = (version: string): Command =>
   new Command('switchboard')
@@ -69,7 +104,7 @@ export const drainOption = (command: Command): Command =>
     15,
   )
 
-/** Gathers an option that may be given more than once, or with commas. */
+/** Collects an option that may be given more than once, or with commas. */
 export const list = (text: string, before: string[] | undefined): string[] => [
   ...(before ?? []),
   ...text.split(',').filter((word) => word !== ''),

@@ -1,6 +1,6 @@
 /**
- * The life of a command that serves: what it starts, step by step, is stopped in reverse, whether
- * a step fails or a signal comes, also in the middle of starting. A second signal ends at once.
+ * Runs a command that serves: what it has started, step by step, is stopped in reverse once a step
+ * fails or a signal comes, also in the middle of starting. A second signal ends it at once.
  */
 import { note } from './output.ts'
 
@@ -10,15 +10,15 @@ class Interrupted extends Error {}
 export interface Life {
   /** Runs the next step of the start; `stop` undoes it at the end. */
   step<Part>(start: () => Promise<Part> | Part, stop: (part: Part) => unknown): Promise<Part>
-  /** Something that was started has ended by itself: everything else is stopped, too. */
+  /** Something that was started has ended by itself, so everything else is stopped, too. */
   fail(error: Error): void
 }
 
 const SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const
-/** What a part that does not end by itself gets, after all was stopped. */
+/** How long a part that does not end by itself gets after everything was stopped. */
 export const LINGER_MS = 2000
 
-/** Resolves after a signal, with everything stopped. Rejects with what a step threw, or a failure. */
+/** Resolves after a signal, with everything stopped. Rejects with a step's error or a failure. */
 export const runUntilSignal = async (start: (life: Life) => Promise<void>): Promise<void> => {
   const stops: (() => unknown)[] = []
   let interrupted = false
@@ -28,7 +28,7 @@ export const runUntilSignal = async (start: (life: Life) => Promise<void>): Prom
     interrupt = resolve
     fail = reject
   })
-  // Where a step throws first, nobody waits for it any more.
+  // If a step throws first, nobody waits for it any more.
   ended.catch(() => {})
   for (const [signal, code] of Object.entries(SIGNALS)) {
     process.on(signal, () => {
@@ -37,7 +37,7 @@ export const runUntilSignal = async (start: (life: Life) => Promise<void>): Prom
       interrupt()
     })
   }
-  // A promise alone keeps no process alive, should everything that was started be idle.
+  // A promise alone keeps no process alive while everything that was started is idle.
   const alive = setInterval(() => {}, 60_000)
   try {
     await start({

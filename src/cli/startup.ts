@@ -1,6 +1,6 @@
 /**
- * What `dev`, `serve` and `migrate` start: the configuration, the database and the server, with
- * failures as one clear line and an exit code of their own.
+ * What `dev` and `serve` start: the database and the server, with each failure as one clear line
+ * and an exit code of its own.
  */
 import { createSwitchboard, type Switchboard } from '../app.ts'
 import { createLog } from '../base/log.ts'
@@ -12,7 +12,7 @@ import { reachConfigured } from './probe.ts'
 import type { DrainOption } from './program.ts'
 import { LINGER_MS, type Life } from './run-until-signal.ts'
 
-/** Of this process alone, until it ends. Throws CliError (in use). */
+/** Keeps the data directory for this process alone, until it ends. Throws CliError (in use). */
 export const holdDataDir = async (life: Life, { dataDir }: Config): Promise<void> => {
   await life.step(
     () => {
@@ -27,17 +27,17 @@ export const holdDataDir = async (life: Life, { dataDir }: Config): Promise<void
   )
 }
 
-/** Where the database is, and by which way it is reached. */
+/** Where the database is, and how it is reached. */
 export interface Opened {
   databaseUrl: string
-  /** Past the pooler, if one stands before it. */
+  /** Without the pooler, if there is one. */
   directUrl: string | null
   pooled: boolean
 }
 
 /**
- * The configured database, else one of our own; its schema up to date. Throws CliError (the
- * configured one cannot be used).
+ * Opens the configured database, else one of our own, and brings its schema up to date. Throws
+ * CliError (the configured one cannot be used).
  */
 export const openDatabase = async (
   life: Life,
@@ -73,8 +73,8 @@ const startOwn = async (life: Life, { dataDir }: Config): Promise<string> => {
 }
 
 /**
- * A server that listens, and its address. `drainSeconds` is what stopping may take until the
- * process is gone. Throws CliError (port in use).
+ * Starts a server that listens. `drainSeconds` is how long stopping may take until the process is
+ * gone. Throws CliError (port in use).
  */
 export const startServer = async (
   life: Life,
@@ -99,7 +99,7 @@ const listen = async (server: Switchboard, { host, port }: Config): Promise<{ ur
   try {
     return await server.start()
   } catch (error) {
-    // Half started, it may hold connections that would keep the database from stopping.
+    // A server that has half started may hold connections that keep the database from stopping.
     await server.stop().catch(() => {})
     if ((error as { code?: unknown } | null)?.code !== 'EADDRINUSE') throw error
     const message = `Port ${port} of ${host} is in use: set PORT to another one`

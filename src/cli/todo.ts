@@ -1,31 +1,13 @@
 /**
- * A todo as the operator API tells it, as far as the command line reads it, and the small
- * judgements about it: has it ended, does it ask, which one is meant.
+ * A todo of the operator API, as far as the command line reads it, and the small questions about
+ * it: has it ended, does it ask, which one is meant.
  */
-import { textOf } from '../agent-kit/wire.ts'
+import type { Artifact, Message, Part, PriorAttempt } from '../agent-kit/wire.ts'
+import { defined } from '../base/defined.ts'
 import { INTERRUPT_STATES } from '../domain/lifecycle.ts'
 import type { Client } from './client.ts'
 import { CliError, EXIT } from './exit.ts'
 import { span } from './output.ts'
-
-export interface Part {
-  text?: string
-  data?: unknown
-  url?: string
-  filename?: string
-}
-
-interface Message {
-  messageId: string
-  role: 'ROLE_USER' | 'ROLE_AGENT'
-  parts: Part[]
-}
-
-interface Artifact {
-  artifactId: string
-  name?: string
-  parts: Part[]
-}
 
 export interface Todo {
   id: string
@@ -34,7 +16,6 @@ export interface Todo {
   state: string
   attempt: number
   maxAttempts: number
-  attemptsTotal: number
   claimant: string | null
   leaseExpiresAt: string | null
   interruptedAt: string | null
@@ -42,11 +23,10 @@ export interface Todo {
   dueAt: string | null
   nextRetryAt: string | null
   progressAt: string | null
-  /** Of a claimed one: how long it has shown no progress, by the server's clock. */
+  /** How long a claimed one has shown no progress, by the server's clock. */
   idleSeconds: number | null
   unread: number
   createdAt: string
-  updatedAt: string
   finishedAt: string | null
   retryOf: string | null
   message: Message | null
@@ -55,17 +35,7 @@ export interface Todo {
   result: { error?: unknown; detail?: unknown } | null
 }
 
-export interface Attempt {
-  attempt: number
-  claimant: string | null
-  claimedAt: string
-  endedAt: string | null
-  outcome: string | null
-  disposition: string | null
-  died: boolean
-  summary: string | null
-  cause: string | null
-}
+export type Attempt = PriorAttempt & { cause: string | null }
 
 export interface TodoEvent {
   id: string
@@ -103,10 +73,10 @@ export const hasEnded = (todo: Todo): boolean => todo.finishedAt !== null
 /** True while a question of the agent is open. */
 export const asks = (todo: Todo): boolean => todo.interruptedAt !== null
 
-/** Shorter silences are what work looks like. */
+/** Shorter silences are normal while work goes on. */
 const IDLE_SHOWN_SECONDS = 30
 
-/** `idle 2m 5s` of a claimed one that has been silent for a while, else nothing. */
+/** `idle 2m 5s` for a claimed todo that has been silent for a while, else empty. */
 export const idleText = ({ idleSeconds }: Pick<Todo, 'idleSeconds'>): string =>
   (idleSeconds ?? 0) > IDLE_SHOWN_SECONDS ? `idle ${span((idleSeconds ?? 0) * 1000)}` : ''
 
@@ -120,20 +90,20 @@ export const lastWords = (todo: Todo): string => {
 export const partsText = (document: { parts: Part[] }): string =>
   document.parts
     .map((part) => {
-      if (part.text !== undefined) return textOf({ parts: [{ text: part.text }] })
+      if (part.text !== undefined) return part.text
       if (part.url !== undefined) return part.url
       if ('data' in part) return JSON.stringify(part.data)
       return part.filename ?? '(binary)'
     })
     .join('\n')
 
-/** What went wrong, of an ended todo that did not end well. */
+/** What went wrong with a todo that did not end well; empty for any other. */
 export const errorText = ({ result }: Todo): string => {
   const error = result?.error
   if (error === undefined) return ''
-  const told = error as { code?: string; message?: string } | string
+  const cause = error as { code?: string; message?: string } | string
   const text =
-    typeof told === 'string' ? told : [told.code, told.message].filter(Boolean).join(': ')
+    typeof cause === 'string' ? cause : [cause.code, cause.message].filter(Boolean).join(': ')
   return typeof result?.detail === 'string' ? `${text}: ${result.detail}` : text
 }
 
@@ -141,21 +111,19 @@ const FULL_ID = 36
 const PAGES = 5
 
 /**
- * The id that is meant: a whole id as it is, the beginning or the end of one if only one of the
+ * The whole id: a whole one as it is given, or the beginning or the end of one if only one of the
  * newest todos begins or ends so. Throws CliError (not found; ambiguous).
  */
 export const resolveId = async (client: Client, given: string): Promise<string> => {
   if (given.length >= FULL_ID) return given
   const found: string[] = []
-  let pageToken = ''
-  for (let page = 0; page < PAGES; page++) {
-    const params = { pageSize: 100, ...(pageToken === '' ? {} : { pageToken }) }
+  let pageToken: string | undefined
+  for (let page = 0; page < PAGES && pageToken !== ''; page++) {
+    const params = defined({ pageSize: 100, pageToken })
     const { todos, nextPageToken } = await client.call<TodoPage>('todos.list', params)
-    found.push(
-      ...todos.map(({ id }) => id).filter((id) => id.startsWith(given) || id.endsWith(given)),
-    )
+    const ids = todos.map(({ id }) => id)
+    found.push(...ids.filter((id) => id.startsWith(given) || id.endsWith(given)))
     pageToken = nextPageToken
-    if (pageToken === '') break
   }
   const [id, second] = found
   if (id === undefined) throw new CliError(EXIT.notFound, `No task ${given}`)
@@ -164,8 +132,11 @@ export const resolveId = async (client: Client, given: string): Promise<string> 
   return id
 }
 
-/** The newest todo with an open question. Throws CliError (not found). */
-export const newestQuestion = async (client: Client): Promise<string> => {
+/** The same, where `latest` stands for the newest todo with an open question. */
+export const resolveIdOrLatest = (client: Client, given: string): Promise<string> =>
+  given === 'latest' ? newestQuestion(client) : resolveId(client, given)
+
+const newestQuestion = async (client: Client): Promise<string> => {
   const pages = await Promise.all(
     INTERRUPT_STATES.map((state) => client.call<TodoPage>('todos.list', { state, pageSize: 1 })),
   )

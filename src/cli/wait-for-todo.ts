@@ -1,6 +1,6 @@
 /**
- * Waiting at the terminal until a todo ends or asks. The feed only says when to look; what is
- * believed is the todo itself, so a lost event costs seconds and never the wait.
+ * Waiting at the terminal until a todo ends or asks. The feed only says when to look, and the todo
+ * itself is what counts, so a lost event costs seconds and never the wait.
  */
 import { sleep } from '../base/time.ts'
 import type { Client } from './client.ts'
@@ -19,50 +19,69 @@ import {
 /** How long a lost event can delay the wait. */
 const LOOK_AGAIN_MS = 3000
 
-export interface WaitOptions {
+interface WaitOptions {
   /** The question already answered: only another one ends the wait. */
   answered?: string | null
-  json?: boolean
+  json: boolean
 }
 
-/** Starts listening before `act` is done, so that nothing between the two is missed. */
-export const actAndWait = async (
+/**
+ * Sends or answers. With `wait` it then waits until the todo ends or asks, prints that, and sets the
+ * exit code; without, it shows the todo at once.
+ */
+export const act = async (
+  { client, json }: { client: Client; json: boolean },
+  send: () => Promise<Todo>,
+  options: { wait: boolean; show: (todo: Todo) => void } & Pick<WaitOptions, 'answered'>,
+): Promise<void> => {
+  if (options.wait) {
+    const { answered = null } = options
+    process.exitCode = reportEnd(await sendAndWait(client, send, { answered, json }), json)
+    return
+  }
+  const todo = await send()
+  if (json) printJson(todo)
+  else options.show(todo)
+}
+
+/** Starts listening before it sends, so that nothing between the two is missed. */
+const sendAndWait = async (
   client: Client,
-  act: () => Promise<Todo>,
-  { answered = null, json = false }: WaitOptions,
+  send: () => Promise<Todo>,
+  { answered, json }: WaitOptions,
 ): Promise<ShownTodo> => {
-  const bell = new AbortController()
-  let ring = () => {}
-  const hear = async (): Promise<void> => {
-    // What happened before the feed was open is not told again: look once when it is.
-    for await (const event of client.feed({ signal: bell.signal, onOpen: () => ring() })) {
+  const ended = new AbortController()
+  let wake = () => {}
+  const listen = async (): Promise<void> => {
+    // The feed does not repeat what happened before it was open, so look once when it is.
+    for await (const event of client.feed({ signal: ended.signal, onOpen: () => wake() })) {
       const about = event.data as { id?: string; from?: string; to?: string }
       if (about.id !== id || event.name !== 'transition') continue
       if (!json) note(style('dim', `  ${about.from ?? 'new'} -> ${about.to}`))
-      ring()
+      wake()
     }
   }
   let id: string | undefined
-  // A token that may not watch still may wait: it looks at intervals.
-  void hear().catch(() => {})
+  // A token that may not watch may still wait: it looks at intervals.
+  void listen().catch(() => {})
   try {
-    const begun = await act()
+    const begun = await send()
     id = begun.id
     if (!json) print(`task ${id}`)
     for (;;) {
-      const rung = new AbortController()
-      ring = () => rung.abort()
+      const woken = new AbortController()
+      wake = () => woken.abort()
       const todo = await client.call<ShownTodo>('todos.show', { id })
       if (hasEnded(todo) || (asks(todo) && todo.interruptedAt !== answered)) return todo
-      await sleep(LOOK_AGAIN_MS, rung.signal).catch(() => {})
+      await sleep(LOOK_AGAIN_MS, woken.signal).catch(() => {})
     }
   } finally {
-    bell.abort()
+    ended.abort()
   }
 }
 
-/** Prints how the wait ended, and says with which exit code. */
-export const reportEnd = (todo: ShownTodo, json: boolean): number => {
+/** Prints how the wait ended; returns the exit code. */
+const reportEnd = (todo: ShownTodo, json: boolean): number => {
   if (json) printJson(todo)
   else if (!hasEnded(todo)) printQuestion(todo)
   else printEnd(todo)
@@ -76,8 +95,8 @@ const printQuestion = (todo: Todo): void => {
 
 const printEnd = (todo: ShownTodo): void => {
   const words = plain(lastWords(todo)) || errorText(todo)
-  const colour = todo.state === 'done' ? 'green' : 'red'
-  print(`${style(colour, todo.state)}${words === '' ? '' : `: ${words}`}`)
+  const color = todo.state === 'done' ? 'green' : 'red'
+  print(`${style(color, todo.state)}${words === '' ? '' : `: ${words}`}`)
   for (const artifact of todo.artifacts ?? []) {
     print(`\n${style('bold', oneLine(artifact.name ?? artifact.artifactId))}`)
     print(plain(partsText(artifact)))

@@ -1,13 +1,13 @@
 /**
- * Endpoints and what they may do and see. Every read of todos takes a Scope: there is none
- * without. Not yours and not there are one refusal.
+ * Endpoints and what they may do and see. Every read of todos takes a Scope. A todo that is not the
+ * caller's is refused like one that does not exist.
  */
 import { Refusal } from './errors.ts'
 
 export const ENDPOINT_VERBS = ['send', 'work', 'answer', 'watch'] as const
 export type EndpointVerb = (typeof ENDPOINT_VERBS)[number]
 
-/** A vended credential, as kept. The token itself is shown once and stored as SHA-256. */
+/** A vended credential. The token itself is shown once and stored as SHA-256. */
 export interface Endpoint {
   id: string
   name: string
@@ -17,19 +17,19 @@ export interface Endpoint {
   interruptTtlSeconds: number | null
   effects: string[] | null
   sendPerMinute: number | null
-  /** Todos it may hold claimed at once; null is no limit. */
+  /** How many todos it may hold claimed at once; null is no limit. */
   concurrency: number | null
   createdAt: Date
   expiresAt: Date | null
   revokedAt: Date | null
 }
 
-/** Who asks: the operator (admin token) or an endpoint. */
+/** Who makes a call: the operator (admin token) or an endpoint. */
 export type Caller = { kind: 'operator' } | { kind: 'endpoint'; endpoint: Endpoint }
 
 /**
- * Which todos a query may touch. `client`: those this endpoint sent to this queue. `queues`: all
- * of these queues. `all`: the operator.
+ * Which todos a query may touch. `client`: those that this endpoint sent to this queue. `queues`: all
+ * in these queues. `all`: every todo, for the operator.
  */
 export type Scope =
   | { kind: 'client'; clientId: string; queue: string }
@@ -42,7 +42,7 @@ export const may = (caller: Caller, verb: EndpointVerb, queue: string): boolean 
   caller.kind === 'operator' ||
   (caller.endpoint.verbs.includes(verb) && caller.endpoint.queues.includes(queue))
 
-/** The endpoint, if it may do `verb` at all; else a `forbidden` refusal. */
+/** The caller's endpoint. Refuses a caller that may not do `verb` at all: forbidden. */
 export const endpointWith = (caller: Caller, verb: EndpointVerb): Endpoint => {
   if (caller.kind === 'operator' || !caller.endpoint.verbs.includes(verb)) {
     throw new Refusal('forbidden')
@@ -50,7 +50,7 @@ export const endpointWith = (caller: Caller, verb: EndpointVerb): Endpoint => {
   return caller.endpoint
 }
 
-/** Which queues' todos this caller may look at through the operator API and the board. */
+/** Which todos this caller may see through the operator API and the board. */
 export const watchScope = (caller: Caller, verb: 'watch' | 'answer' = 'watch'): Scope =>
   caller.kind === 'operator'
     ? EVERYTHING

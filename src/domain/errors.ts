@@ -1,10 +1,12 @@
 /**
- * The kinds of refusal, as a table. A refusal is an expected "no": thrown by store and service,
- * matched by kind (never by text), and turned into codes by protocol/errors.ts, once for each
- * surface. Anything else that is thrown is a fault, whose message never leaves the process.
+ * The kinds of refusal, as a table. A refusal is an expected "no": store and service throw it, callers
+ * match it by kind (never by text), and protocol/errors.ts turns it into codes, once for each surface.
+ * Anything else that is thrown is a fault, whose message never leaves the process.
  */
-
 import type { StoredMessage } from './todo.ts'
+
+/** Thrown into a stream whose reader fell too far behind and must resume from its last id. */
+export class TooSlow extends Error {}
 
 export const REFUSALS = {
   invalid: 'The request is not valid',
@@ -34,17 +36,17 @@ export interface Violation {
   description: string
 }
 
-/** What a program may want to know. Never holds anything of another tenant. */
+/** What a program may want to know. It never holds anything of another tenant. */
 export interface RefusalDetail {
   state?: string
-  /** What it failed with, where it has ended so. */
+  /** What the todo failed with, if it has ended so. */
   error?: string
   unread?: StoredMessage[]
   limit?: number
-  /** What was asked for beyond what may be given, by name. */
+  /** The names of what was requested beyond what may be given. */
   refused?: string[]
   retryAfterSeconds?: number
-  /** Of what is unavailable: it may have been done all the same, only its answer was lost. */
+  /** For `unavailable`: it may have been done all the same, and only the answer was lost. */
   outcome?: 'unknown'
   violations?: Violation[]
   id?: string
@@ -64,3 +66,13 @@ export class Refusal extends Error {
 
 export const invalid = (field: string, description: string): Refusal =>
   new Refusal('invalid', { violations: [{ field, description }] })
+
+/** What was looked for. Refuses if it is not there: not_found. */
+export const orNotFound = <T>(found: T | null | undefined): T => {
+  if (found === null || found === undefined) throw new Refusal('not_found')
+  return found
+}
+
+/** Whether this is a refusal, of one of these kinds if any are named. */
+export const isRefusal = (error: unknown, ...kinds: RefusalKind[]): error is Refusal =>
+  error instanceof Refusal && (kinds.length === 0 || kinds.includes(error.kind))

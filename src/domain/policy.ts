@@ -1,23 +1,23 @@
 /**
- * Arithmetic on policies: numbers in, numbers out. Who may be asked for what, for how long, and
- * when to try again. No clock: moments are the database's, only spans are computed here.
+ * Arithmetic on policies, numbers in and numbers out: how long a lease, a wait or a key lasts, and
+ * when to try again. There is no clock here: moments are the database's, and we compute only spans.
  */
 
 export interface Backoff {
   initialSeconds: number
   factor: number
   maxSeconds: number
-  /** 0..1: the share of a delay that is left to chance. */
+  /** 0..1, the share of a delay that is left to chance. */
   jitter: number
 }
 
-/** Seconds each; an absent one is no limit. A send may set its own over the queue's. */
+/** In seconds; an absent one is no limit. A send's own override the queue's. */
 export interface Timeouts {
   /** From claimable to claimed. */
   scheduleToStart?: number
-  /** From claimed to the end of the attempt, waits for answers left out. */
+  /** From claimed to the end of the attempt, without the waits for answers. */
   startToClose?: number
-  /** From sent to ended, retries and all. */
+  /** From sent to ended, retries included. */
   scheduleToClose?: number
   /** From one sign of progress to the next. */
   heartbeat?: number
@@ -31,14 +31,14 @@ export const TIMEOUT_NAMES = [
 ] as const satisfies (keyof Timeouts)[]
 
 /**
- * What becomes of a message into a conversation that has live todos, as its sender wishes.
- * `enqueue`: it waits its turn. `reject`: it is refused, as a rejected task. `interrupt`: the todo
- * at work is canceled, this one comes next. `rollback`: every live todo of the conversation is.
+ * What the sender wants for a message into a conversation that has live todos. `enqueue`: it waits
+ * its turn. `reject`: it is refused, as a rejected task. `interrupt`: the todo at work is canceled
+ * and this one comes next. `rollback`: every live todo of the conversation is canceled.
  */
 export const BUSY_POLICIES = ['enqueue', 'reject', 'interrupt', 'rollback'] as const
 export type BusyPolicy = (typeof BUSY_POLICIES)[number]
 
-/** What a todo that passed one of them is told to have failed with. */
+/** The errors of todos that passed one of these timeouts. */
 export const TIMEOUT_ERRORS = [
   'schedule_to_start_timeout',
   'start_to_close_timeout',
@@ -46,7 +46,7 @@ export const TIMEOUT_ERRORS = [
   'heartbeat_timeout',
 ] as const
 
-/** How a queue treats its todos. Every member has a default, so a queue needs no policy. */
+/** How a queue treats its todos. Every member has a default, so a queue needs no policy of its own. */
 export interface QueuePolicy {
   maxAttempts: number
   backoff: Backoff
@@ -56,7 +56,7 @@ export interface QueuePolicy {
   concurrency?: number
   interruptTtlSeconds?: number
   timeouts: Timeouts
-  /** How long what has ended is kept; absent or 0: for ever. */
+  /** How long ended todos are kept; absent or 0 means for ever. */
   retentionDays?: number
 }
 
@@ -73,13 +73,13 @@ export const DEFAULT_POLICY: QueuePolicy = {
 export const LEASE = { defaultSeconds: 300, minDefaultSeconds: 60, maxSeconds: 86_400 } as const
 
 /**
- * The default wait is the longest lease that can be granted, so no wait ends while a lease that its
- * holder was given might still run (docs/design/interrupt-deadline.md).
+ * The default wait is the longest lease that can be granted, so no wait ends while its holder's lease
+ * might still run (docs/design/interrupt-deadline.md).
  */
 export const INTERRUPT_TTL = {
   defaultSeconds: LEASE.maxSeconds,
   minSeconds: LEASE.minDefaultSeconds,
-  /** Ten years. Not much later the arithmetic on moments fails, and the whole sweep with it. */
+  /** Ten years. Not much beyond, arithmetic on moments fails, and the whole sweep with it. */
   maxSeconds: 315_360_000,
 } as const
 
@@ -95,15 +95,15 @@ export const retryDelaySeconds = (backoff: Backoff, attempt: number, chance: num
   return plain - spread + 2 * spread * chance
 }
 
-/** A wait that somebody asked for, within its bounds; null is unbounded. */
+/** A requested wait, brought within its bounds; null is unbounded. */
 export const boundedInterruptTtl = (seconds: number): number | null =>
   seconds <= 0
     ? null
     : Math.min(Math.max(seconds, INTERRUPT_TTL.minSeconds), INTERRUPT_TTL.maxSeconds)
 
 /**
- * How long an interrupt may wait, as the setting says it: absent or unparsable keeps the default,
- * zero or less means unbounded, a positive value is raised to the floor. Null is unbounded.
+ * How long an interrupt may wait by the setting: an absent or unparsable value keeps the default,
+ * zero or less means unbounded, and a positive value is raised to the minimum. Null is unbounded.
  */
 export const interruptTtlSeconds = (
   value: string | null,
@@ -114,7 +114,7 @@ export const interruptTtlSeconds = (
   return { seconds: boundedInterruptTtl(number), parsed: true }
 }
 
-/** How long the key of a send is kept: a day at least, for a client that is down over night. */
+/** How long the key of a send is kept: a day at least, for a client that is down overnight. */
 export const IDEMPOTENCY_WINDOW = {
   setting: 'idempotency_window_seconds',
   minSeconds: 86_400,
@@ -123,7 +123,7 @@ export const IDEMPOTENCY_WINDOW = {
   maxSeconds: 31_536_000,
 } as const
 
-/** Null for a value that is no window. */
+/** Null for a value that is not a window. */
 const readWindow = (value: string): number | null => {
   const seconds = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN
   const { minSeconds, maxSeconds } = IDEMPOTENCY_WINDOW
@@ -132,6 +132,6 @@ const readWindow = (value: string): number | null => {
 
 export const isIdempotencyWindow = (value: string): boolean => readWindow(value) !== null
 
-/** As a settings value means it; absent or unfit keeps the default. */
+/** The window by the setting; an absent or unfit value keeps the default. */
 export const idempotencyWindowSeconds = (value: string | null): number =>
   (value === null ? null : readWindow(value)) ?? IDEMPOTENCY_WINDOW.defaultSeconds

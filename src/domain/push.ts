@@ -1,10 +1,10 @@
 /**
- * Push notifications: what a webhook is, and what becomes of a delivery after a try. Pure: the
- * answer of the receiver goes in, the verdict comes out.
+ * Push notifications: what a webhook is, and what becomes of a delivery after an attempt. Pure: the
+ * receiver's answer goes in, the verdict comes out.
  */
 import { type Backoff, retryDelaySeconds } from './policy.ts'
 
-/** The protocol version that a config was made in, and is served in. */
+/** The protocol version in which a config was made and its webhook is called. */
 export type Dialect = '1.0' | '0.3'
 
 export interface PushAuthentication {
@@ -14,25 +14,25 @@ export interface PushAuthentication {
 
 /** A webhook as its owner asks for it. */
 export interface NewPushConfig {
-  /** Of the server's making where it is left out. */
+  /** The server makes one if it is left out. */
   id?: string
   url: string
   token?: string
   authentication?: PushAuthentication
   dialect: Dialect
-  /** Where the config stands in the request, such as `configuration.push`: faults are named by it. */
+  /** Where the config is in the request, such as `configuration.push`, to name faults by. */
   path?: string
 }
 
-/** A webhook ready to be kept: vetted, named, with its secret. */
+/** A webhook that is ready to be kept: vetted, with its id and its secret. */
 export interface KeptPushConfig extends NewPushConfig {
   id: string
   secret: string
-  /** Who made it. */
+  /** The endpoint that made it; null for an operator. */
   endpointId: string | null
 }
 
-/** A webhook as it may be shown. Credentials are written and never read. */
+/** A webhook as it may be shown. Its credentials are written and never read. */
 export interface PushConfig {
   todoId: string
   id: string
@@ -43,31 +43,31 @@ export interface PushConfig {
   createdAt: Date
 }
 
-/** Configs that one todo may have. */
+/** How many configs one todo may have. */
 export const PUSH_CONFIGS_AT_MOST = 100
 
 export const DELIVERY_STATES = ['pending', 'delivered', 'dead'] as const
-export type DeliveryState = (typeof DELIVERY_STATES)[number]
+type DeliveryState = (typeof DELIVERY_STATES)[number]
 
 /** An entry of the delivery log. */
 export interface Delivery {
-  /** Also the `webhook-id` that its receiver sees. */
+  /** The receiver sees this as `webhook-id`. */
   id: string
   todoId: string
   configId: string
   queue: string
-  /** Null where the config has been deleted. */
+  /** Null if the config has been deleted. */
   url: string | null
-  /** Of the event that it tells. */
+  /** The seq of the event that it sends. */
   seq: number
   state: DeliveryState
   attempts: number
-  /** The HTTP status that was answered last. */
+  /** The HTTP status of the last answer. */
   status: number | null
   reason: string | null
   createdAt: Date
   attemptedAt: Date | null
-  /** Of a pending one at the head of its line. */
+  /** Set if it is pending and the next one for its webhook. */
   nextAttemptAt: Date | null
   settledAt: Date | null
 }
@@ -79,19 +79,19 @@ export interface DeliveryFilter {
   pageToken?: string
 }
 
-/** Newest first; an empty token ends them. */
+/** Newest first; the last page has an empty token. */
 export interface DeliveryPage {
   deliveries: Delivery[]
   nextPageToken: string
 }
 
 export interface PushLimits {
-  /** Tries of one delivery at most. */
+  /** The most attempts of one delivery. */
   maxAttempts: number
-  /** Older than this, a delivery is not tried again. */
+  /** A delivery older than this is not attempted again. */
   maxAgeSeconds: number
   backoff: Backoff
-  /** How long one try may take in all. */
+  /** How long one attempt may take in all. */
   timeoutMs: number
 }
 
@@ -102,7 +102,7 @@ export const PUSH_LIMITS: PushLimits = {
   timeoutMs: 15_000,
 }
 
-/** What an operator may set while everything runs, over the limits of the node. */
+/** What an operator may set while everything runs; it overrides the limits of the node. */
 export const PUSH_SETTINGS = {
   push_max_attempts: {
     help: 'tries of one delivery to a webhook, 1 to 100',
@@ -130,7 +130,7 @@ export const pushLimits = (
   }
 }
 
-/** What came of a try: an HTTP status, or a word for why there is none. */
+/** The outcome of an attempt: an HTTP status, or a word for why there is none. */
 export type Tried =
   | { status: number; retryAfterSeconds?: number }
   | { failure: string; final?: boolean }
@@ -139,22 +139,22 @@ export interface Verdict {
   state: DeliveryState
   status: number | null
   reason: string | null
-  /** Of one that stays pending. */
+  /** The seconds until the next attempt, if it stays pending. */
   againSeconds: number
 }
 
 /** Refusals that time may heal: a slow request, an early one, too many. */
-const HEALABLE = [408, 425, 429]
+const RETRYABLE = [408, 425, 429]
 
 const isFinal = (tried: Tried): boolean => {
   if ('failure' in tried) return tried.final === true
   const { status } = tried
-  return status >= 400 && status < 500 && !HEALABLE.includes(status)
+  return status >= 400 && status < 500 && !RETRYABLE.includes(status)
 }
 
 /**
- * Any 2xx delivers. A refusal that is meant ends it at once; all else is tried again, spaced out,
- * not before the receiver wishes, until there were enough tries or it has grown too old.
+ * Any 2xx delivers. A final refusal ends the delivery at once; after anything else it is attempted
+ * again, spaced out and not before the receiver asks, until it has had enough attempts or is too old.
  */
 export const verdictOf = (
   tried: Tried,
@@ -170,15 +170,15 @@ export const verdictOf = (
   }
   if (isFinal(tried)) return dead(reason)
   if (attempts >= limits.maxAttempts) return dead(`${reason}; gave up after ${attempts} attempts`)
-  const wished = 'status' in tried ? (tried.retryAfterSeconds ?? 0) : 0
-  const againSeconds = Math.max(retryDelaySeconds(limits.backoff, attempts, chance), wished)
+  const requested = 'status' in tried ? (tried.retryAfterSeconds ?? 0) : 0
+  const againSeconds = Math.max(retryDelaySeconds(limits.backoff, attempts, chance), requested)
   if (ageSeconds + againSeconds > limits.maxAgeSeconds) {
     return dead(`${reason}; gave up after ${Math.round(ageSeconds)} s`)
   }
   return { state: 'pending', status, reason, againSeconds }
 }
 
-/** A URL as logs, board and command line may show it: no user, and no value of its query. */
+/** A URL as logs, board and command line may show it: without the user and the query's values. */
 export const maskUrl = (text: string): string => {
   if (!URL.canParse(text)) return '[not a URL]'
   const url = new URL(text)

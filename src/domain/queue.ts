@@ -1,4 +1,4 @@
-/** A queue: a named line of work, the public face of one agent, and the policy of its todos. */
+/** A queue: todos under one name, the public face of one agent, and the policy for its todos. */
 import type { QueuePolicy } from './policy.ts'
 import type { JsonObject } from './todo.ts'
 
@@ -6,12 +6,12 @@ import type { JsonObject } from './todo.ts'
 export type AgentExtension = {
   uri: string
   description?: string
-  /** Sends of a client that does not ask for it are refused. */
+  /** Sends from a client that does not ask for it are refused. */
   required?: boolean
   params?: JsonObject
 }
 
-/** The public face of a queue as an A2A agent. Members beyond these are kept as they came. */
+/** The public face of a queue as an A2A agent. Other members are kept as they came. */
 export interface QueueCard {
   name: string
   description: string
@@ -22,15 +22,15 @@ export interface QueueCard {
   provider?: { organization: string; url: string }
   documentationUrl?: string
   iconUrl?: string
-  /** `extendedAgentCard` is off, the others on, unless said otherwise. */
+  /** By default `extendedAgentCard` is off and the others are on. */
   capabilities?: {
     streaming?: boolean
     pushNotifications?: boolean
     extendedAgentCard?: boolean
-    /** Beside the server's own. */
+    /** These come beside the server's own. */
     extensions?: AgentExtension[]
   }
-  /** What an authenticated caller sees instead, member by member. */
+  /** Members that an authenticated caller sees in place of the public ones. */
   extended?: JsonObject
 }
 

@@ -1,8 +1,14 @@
 /**
- * The shapes everything above the store speaks of. Messages, parts and artifacts are A2A 1.0 JSON
- * (spec 4.1); times are Dates of the database's clock.
+ * The shapes that everything above the store works with. Messages, parts and artifacts are A2A 1.0
+ * JSON (spec 4.1); times are Dates by the database's clock.
  */
 import type { Disposition, EventVerb, Outcome, ReadyReason, State } from './lifecycle.ts'
+
+/** The member of a send's metadata with its idempotency key, for clients that cannot set headers. */
+export const IDEMPOTENCY_MEMBER = 'urn:switchboard:idempotency-key'
+
+/** The member that says how long the call waits. Like the configuration, it is about the answer. */
+export const WAIT_MEMBER = 'urn:switchboard:wait'
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 export type JsonObject = { [key: string]: Json }
@@ -38,18 +44,18 @@ export interface Artifact {
   extensions?: string[]
 }
 
-/** What an agent said went wrong, or what the server did. */
+/** What went wrong, as the agent or the server reports it. */
 export interface Failure {
   code: string
   message: string
 }
 
-/** The row, without its documents. `seq` is that of its newest event. */
+/** A todo's row, without its documents. `seq` is that of its newest event. */
 export interface Todo {
   id: string
   queue: string
   contextId: string
-  /** The endpoint that sent it; null when an operator did. */
+  /** The endpoint that sent it; null if an operator did. */
   clientId: string | null
   state: State
   priority: number
@@ -74,25 +80,28 @@ export interface Todo {
   createdAt: Date
   updatedAt: Date
   finishedAt: Date | null
-  limits: Limits
+  /** Limits on the time it may take; null is none (docs/lifecycle.md, "Clocks of a todo"). */
+  scheduleToStartSeconds: number | null
+  startToCloseSeconds: number | null
+  heartbeatSeconds: number | null
   /** Schedule-to-close: the moment past which there is no retry. */
   closeAt: Date | null
-  /** Since when the attempt runs, the time spent in interrupts left out. */
+  /** Since when the attempt runs, not counting the time spent in interrupts. */
   startedAt: Date | null
-  /** The conversation it stands in line in; null where todos run side by side. */
+  /** The line of its conversation; null if todos run side by side. */
   line: string | null
   /** At the front of its line: it may be claimed, is claimed, or waits for its retry. */
   front: boolean
   parentId: string | null
   depth: number
-  /** What it may do; null is everything. A child's are among its parent's. */
+  /** What it may do; null is everything. A child's effects are among its parent's. */
   effects: string[] | null
-  /** While it waits for its children: for which, and until when. */
+  /** Which children it waits for, and until when; null if it does not wait for any. */
   join: { children: string[]; until: JoinUntil } | null
-  /** When the open question was answered, where the line was busy then. */
+  /** When the open question was answered, if the line was busy then. */
   answeredAt: Date | null
   retryOf: string | null
-  /** Since its last sign of progress, when it was read; null for one that is not claimed. */
+  /** Seconds since its last sign of progress when it was read; null if it is not claimed. */
   idleSeconds: number | null
 }
 
@@ -109,34 +118,27 @@ export interface Child {
   result: JsonObject | null
 }
 
-/** Limits on the time a todo may take; null is none (docs/lifecycle.md, "Clocks of a todo"). */
-interface Limits {
-  scheduleToStartSeconds: number | null
-  startToCloseSeconds: number | null
-  heartbeatSeconds: number | null
-}
-
-/** A message as stored: its place in the todo's order, and whether the holder has handled it. */
+/** A message as stored, with its position in the todo's order. */
 export interface StoredMessage {
   seq: number
   message: Message
   receivedAt: Date
   /** The seq of the question it answered; null for any other message. */
   answers: number | null
-  /** It answered a request for authorisation: not to be shown to anyone but sender and holder. */
+  /** It answered a request for authorization: only its sender and the holder may see it. */
   secret: boolean
 }
 
 /** What became of a message to a live todo, as its sender may read it. */
 export interface Receipt {
   messageId: string
-  /** The message's place in the todo's order. */
+  /** The message's position in the todo's order. */
   seq: number
   /**
    * `resumed`: it answered the question and the holder goes on. `requeued`: it answered a parked
    * question. `deferred`: it answered the question, and the holder goes on as soon as another todo
    * of the conversation is done. `inbox`: it is owed to the holder, or to the next one. `repeated`:
-   * it was there.
+   * it was there already.
    */
   outcome: 'resumed' | 'requeued' | 'deferred' | 'inbox' | 'repeated'
   /** The seq of the question it answered. */
@@ -161,12 +163,12 @@ export interface Attempt {
   cause: string | null
 }
 
-/** A todo with its documents, as read for anyone outside. */
+/** A todo with its documents. */
 export interface TodoView {
   todo: Todo
   /** Every message, oldest first, the current status message included. */
   messages: StoredMessage[]
-  /** Absent when the reader did not ask for them. */
+  /** Absent if the reader did not ask for them. */
   artifacts?: Artifact[]
   metadata: JsonObject | null
   result: JsonObject | null
@@ -176,7 +178,7 @@ export interface TodoView {
   direct: boolean
 }
 
-/** One committed fact about a todo. `message` and `artifact` are the documents it carried. */
+/** One committed fact about a todo. `message` and `artifact` are the documents that it carried. */
 export interface Event {
   todoId: string
   seq: number
@@ -204,7 +206,7 @@ export interface ArtifactChunk {
   lastChunk: boolean
 }
 
-/** Small and bounded: what a line on the board needs. Never an answer's text. */
+/** What one line on the board needs, small and bounded. It never holds the text of an answer. */
 export interface EventDetail {
   text?: string
   note?: string
@@ -216,7 +218,7 @@ export interface EventDetail {
 /** An event in the order of the board's feed. Positions grow; they may have gaps. */
 export interface FeedEvent extends Omit<Event, 'message' | 'artifact'> {
   position: number
-  /** Up to where others were deleted that may have lain before it; absent where none were. */
+  /** Up to where events before it may have been deleted; absent if none were. */
   deleted?: readonly Horizon[]
 }
 
@@ -234,7 +236,7 @@ export interface TodoPage {
   totalSize: number
 }
 
-/** What a list may be narrowed by; all that are given must hold. */
+/** What a list can be narrowed by; every given member must hold. */
 export interface TodoFilter {
   ids?: readonly string[]
   queue?: string
@@ -247,7 +249,7 @@ export interface TodoFilter {
   /** Which `failed` todos count: `only` those with a retry scheduled, or `never` those. */
   retrying?: 'only' | 'never'
   statusAfter?: Date
-  /** How far the total is counted; all of them where it is left out. */
+  /** How far the total is counted; absent means to the end. */
   countTo?: number
   pageSize: number
   pageToken?: string

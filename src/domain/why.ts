@@ -1,19 +1,19 @@
 /**
- * One line for any todo: what it waits for, since when, until when, and what would move it. Pure:
- * the facts are read by whoever asks.
+ * One sentence for any todo: what it waits for, since when, until when, and what would move it. Pure:
+ * the caller reads the facts.
  */
 import { phaseOf, STATES } from './lifecycle.ts'
 import type { Child, Todo } from './todo.ts'
 
-/** A limit on how much runs at once, and what runs under it. */
+/** A limit on how much runs at once, and how much runs under it now. */
 export interface Slots {
   used: number
   limit: number
-  /** When the clock takes the first of them back: its lease or a limit on its time. */
+  /** When the clock frees the first slot: by a lease or another limit on time. */
   until: Date | null
 }
 
-/** An endpoint that may claim; its room is null where it has no limit. */
+/** An endpoint that may claim. Its slots are null if it has no limit. */
 export interface Claimer {
   name: string
   slots: Slots | null
@@ -21,18 +21,18 @@ export interface Claimer {
 
 export interface WhyFacts {
   todo: Todo
-  /** Who holds or asked, as people know them. */
+  /** The name of whoever holds it or asked. */
   holder: string | null
   /** The open question, shortened. */
   question: string | null
-  /** When an interrupt is taken back; null is never. */
+  /** When an interrupt is taken back; null for never. */
   deadline: Date | null
-  /** Live endpoints that may claim from the queue. */
+  /** The live endpoints that may claim from its queue. */
   claimers: readonly Claimer[]
-  /** While it waits for its children: all of them. */
+  /** All its children, while it waits for them. */
   children: readonly Child[]
-  /** The limit of its queue; null without one. */
-  room: Slots | null
+  /** The slots of its queue; null if it has no limit. */
+  slots: Slots | null
   /** The todo at the front of its conversation, while it waits in line. */
   waitsBehind: string | null
   /** What it failed with, if it did. */
@@ -42,7 +42,7 @@ export interface WhyFacts {
 export interface Why {
   why: string
   since: Date
-  /** The next moment at which the clock moves it; null where only somebody can. */
+  /** The next moment at which the clock moves it; null if only somebody else can. */
   until: Date | null
 }
 
@@ -64,14 +64,14 @@ const later = (a: Date | null, b: Date | null): Date | null => {
 const after = (from: Date | null, seconds: number | null): Date | null =>
   from && seconds !== null ? new Date(from.getTime() + seconds * 1000) : null
 
-/** What of its own limits it may run into next, as a clause. */
+/** One of its limits on time, as a clause; empty if it has none. */
 const limited = (what: string, moment: Date | null, then: string): string =>
   moment ? `; ${what} by ${at(moment)} ${then}` : ''
 
 const afterwards = (todo: Todo): string =>
   todo.attempt >= todo.maxAttempts ? 'it ends as a dead letter' : 'it goes back to its queue'
 
-/** A question of a child is what its parent waits for, in the end. */
+/** If a child asks something, its parent really waits for that answer. */
 const joining = ({ todo, children }: WhyFacts, since: Date): Why => {
   const waited = children.filter(({ id }) => todo.join?.children.includes(id))
   const live = waited.filter(
@@ -84,33 +84,31 @@ const joining = ({ todo, children }: WhyFacts, since: Date): Why => {
   return { why, since, until: todo.closeAt }
 }
 
-const isFull = (room: Slots | null): room is Slots => room !== null && room.used >= room.limit
+const isFull = (slots: Slots | null): slots is Slots => slots !== null && slots.used >= slots.limit
 
-/** So many are named. */
-const ENDPOINTS_NAMED = 3
+/** How many full endpoints are named. */
+const MAX_NAMED = 3
 
 const runningFor = (whom: string, { used, limit }: Slots): string =>
   `${used} of ${limit} running for ${whom}`
 
-/** Who has to come by for it, and, where limits hold everybody back, when the clock makes room. */
+/** Who would have to claim it, and, if limits hold everybody back, when the clock frees a slot. */
 const claimed = ({
   todo: { queue },
   claimers,
-  room,
+  slots,
 }: WhyFacts): { by: string; until: Date | null } => {
   const full = claimers.flatMap(({ name, slots: own }) => (isFull(own) ? { name, own } : []))
-  const named = full
-    .slice(0, ENDPOINTS_NAMED)
-    .map(({ name, own }) => runningFor(`endpoint ${name}`, own))
+  const named = full.slice(0, MAX_NAMED).map(({ name, own }) => runningFor(`endpoint ${name}`, own))
   const more = full.length - named.length
   const limits = [
-    ...(isFull(room) ? [runningFor(`queue ${queue}`, room)] : []),
+    ...(isFull(slots) ? [runningFor(`queue ${queue}`, slots)] : []),
     ...named,
     ...(more > 0 ? [`and ${more} more`] : []),
   ]
   const everybody = full.length === claimers.length
-  if (isFull(room) || everybody) {
-    const inQueue = isFull(room) ? room.until : null
+  if (isFull(slots) || everybody) {
+    const inQueue = isFull(slots) ? slots.until : null
     const ofOne = everybody ? full.map(({ own }) => own.until).reduce(earlier, null) : null
     const by = `one of the todos at work ends or asks: ${limits.join(', ')}`
     return { by, until: later(inQueue, ofOne) }
@@ -133,7 +131,7 @@ const waiting = (facts: WhyFacts): Why => {
     return { why, since, until: todo.closeAt }
   }
   const due = dueAt
-  const start = after(due, todo.limits.scheduleToStartSeconds)
+  const start = after(due, todo.scheduleToStartSeconds)
   const limits =
     limited('not started', start, 'it fails (schedule_to_start_timeout)') +
     limited('not ended', todo.closeAt, 'it fails (schedule_to_close_timeout)')
@@ -151,9 +149,9 @@ const waiting = (facts: WhyFacts): Why => {
 }
 
 const held = ({ todo, holder }: WhyFacts): Why => {
-  const { leaseExpiresAt, limits, progressAt, startedAt, closeAt } = todo
-  const silence = after(progressAt, limits.heartbeatSeconds)
-  const attempt = after(startedAt, limits.startToCloseSeconds)
+  const { leaseExpiresAt, progressAt, startedAt, closeAt } = todo
+  const silence = after(progressAt, todo.heartbeatSeconds)
+  const attempt = after(startedAt, todo.startToCloseSeconds)
   const why =
     `${holder ?? 'its holder'} works on it since ${at(todo.statusAt)}, ${tries(todo)}` +
     limited('without a heartbeat', leaseExpiresAt, afterwards(todo)) +

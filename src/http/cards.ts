@@ -5,11 +5,12 @@
  */
 import { createHash } from 'node:crypto'
 import express, { type Request, type RequestHandler, type Response, type Router } from 'express'
+import type { Queue } from '../domain/queue.ts'
 import { agentCard } from '../protocol/a2a/card.ts'
 import { type CardForm, FORMS } from '../protocol/a2a/card-forms.ts'
 import { type CardSigner, JWKS_PATH } from '../protocol/a2a/card-signature.ts'
 import { askedVersion } from '../protocol/versions.ts'
-import type { Queue, ReadQueue } from '../service/contract.ts'
+import type { ReadQueue } from '../service/registry.ts'
 
 export interface CardParts {
   readQueue: ReadQueue

@@ -7,7 +7,6 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import express, { type ErrorRequestHandler, type Express, type Router } from 'express'
 import helmet from 'helmet'
 import type { Log } from '../base/log.ts'
-import { enterQueue } from '../protocol/a2a/access.ts'
 import type { CardForm } from '../protocol/a2a/card-forms.ts'
 import { type CardSigner, createCardSigner } from '../protocol/a2a/card-signature.ts'
 import { extensionHeader, negotiate } from '../protocol/a2a/extensions.ts'
@@ -24,7 +23,7 @@ import {
 import type { Answered } from '../rpc/answer.ts'
 import { createRest } from '../rpc/rest.ts'
 import { createRpc } from '../rpc/server.ts'
-import type { Authenticate, ReadQueue } from '../service/contract.ts'
+import type { Authenticate, ReadQueue } from '../service/registry.ts'
 import type { CallFacts, ExchangeParts } from './bindings/exchange.ts'
 import { restRoute } from './bindings/rest-route.ts'
 import { type Route, rpcRoute } from './bindings/rpc-route.ts'
@@ -170,7 +169,7 @@ const A2A_MEDIA_TYPES = ['application/json', 'application/a2a+json']
 
 /** What a row of A2A is given: the caller's right opens the queue, which says what is extended. */
 const enterA2a =
-  ({ services, readQueue }: HttpParts) =>
+  ({ services }: HttpParts) =>
   async (
     req: IncomingMessage,
     res: ServerResponse,
@@ -178,7 +177,8 @@ const enterA2a =
     facts: CallFacts,
     { version: dialect }: Version,
   ): Promise<QueueCall> => {
-    const queue = enterQueue(facts.caller, await readQueue(name))
+    const access = await services.client.enter(facts.caller, name)
+    const { queue } = access
     const setHeader = (header: string, value: string) => res.setHeader(header, value)
     const extensions = negotiate(queue.card, requestedExtensions(req))
     if (extensions.size > 0) {
@@ -186,7 +186,7 @@ const enterA2a =
       const version = askedVersion(...requestedVersion(req)) ?? ''
       setHeader(extensionHeader(version), [...extensions].join(', '))
     }
-    return { ...facts, services, queue, dialect, extensions, setHeader }
+    return { ...facts, services, access, queue, dialect, extensions, setHeader }
   }
 
 /** POST /a2a/:queue: the version chooses the table. */

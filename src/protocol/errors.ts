@@ -103,14 +103,14 @@ export const problemOf = (thrown: unknown, requestId: string): Problem => {
 export const isFault = (problem: Problem): boolean =>
   problem.kind === 'fault' || problem.kind === 'unavailable'
 
-export interface RpcError {
+interface RpcError {
   code: number
   message: string
   data?: unknown
 }
 
 /** A problem in one surface's words. `status` is the HTTP status of a JSON-RPC answer. */
-interface ErrorAnswer {
+export interface ErrorAnswer {
   status: number
   error: RpcError
   retryAfterSeconds?: number

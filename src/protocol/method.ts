@@ -7,16 +7,15 @@
 import type { z } from 'zod'
 import type { Caller } from '../domain/endpoint.ts'
 import type { Dialect } from '../domain/push.ts'
-import type {
-  AgentService,
-  AnswerLinks,
-  BoardSessions,
-  ClientService,
-  OperatorService,
-  PushService,
-  Queue,
-  Watch,
-} from '../service/contract.ts'
+import type { Queue } from '../domain/queue.ts'
+import type { AnswerLinks } from '../service/board/answer-links.ts'
+import type { BoardSessions } from '../service/board/sessions.ts'
+import type { AgentService } from '../service/claims/agent.ts'
+import type { OperatorService } from '../service/operator/operator.ts'
+import type { PushService } from '../service/push/configs.ts'
+import type { Access } from '../service/tasks/access.ts'
+import type { ClientService } from '../service/tasks/client.ts'
+import type { Watch } from '../service/watch/watch.ts'
 
 export interface Services {
   client: ClientService
@@ -45,6 +44,8 @@ export interface Call {
 /** A call to one queue's A2A face. */
 export interface QueueCall extends Call {
   queue: Queue
+  /** What the caller may do there. */
+  access: Access
   /** URIs of the extensions that the client asked for and the queue's card declares. */
   extensions: ReadonlySet<string>
   /** The version of the protocol that the client speaks: its webhooks are told in it. */

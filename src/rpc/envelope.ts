@@ -3,7 +3,7 @@
  * apart what is no JSON (-32700) and what is no request (-32600). An id is echoed with its type or,
  * where it could not be echoed faithfully, not at all.
  */
-import { type RpcError, WireRefusal } from '../protocol/errors.ts'
+import { WireRefusal } from '../protocol/errors.ts'
 import { isObject } from '../protocol/json/object.ts'
 
 export type RpcId = string | number | null
@@ -65,6 +65,3 @@ export const readEnvelope = (value: unknown): Envelope => {
     },
   }
 }
-
-export const resultBody = (id: RpcId, result: unknown) => ({ jsonrpc: '2.0' as const, id, result })
-export const errorBody = (id: RpcId, error: RpcError) => ({ jsonrpc: '2.0' as const, id, error })

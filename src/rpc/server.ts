@@ -1,36 +1,18 @@
 /**
- * Method tables become a JSON-RPC server: the order of checks, batches, streams, and what is said,
- * logged and counted when something goes wrong. Order: JSON, envelope, table (version), method,
- * right, params, call. Knows no protocol: rows and wordings are handed to it.
+ * Method tables become a JSON-RPC server: batches, streams, and what is logged and counted. The
+ * order of checks is JSON, envelope, table (version), method, right, params, call; from the method
+ * on it is the chain of dispatch.ts. It knows no protocol: rows and error writers are handed to it.
  */
 import type { Log } from '../base/log.ts'
 import { type ErrorWriter, WireRefusal } from '../protocol/errors.ts'
-import type { Call, MethodTable, Row } from '../protocol/method.ts'
-import { readParams } from '../protocol/params.ts'
+import type { Call, Row } from '../protocol/method.ts'
 import { type Answer, type Answered, framesOf } from './answer.ts'
-import { createLibrary, runUnary } from './dispatch.ts'
-import {
-  errorBody,
-  parseJson,
-  type RpcId,
-  type RpcRequest,
-  readEnvelope,
-  resultBody,
-} from './envelope.ts'
+import { createDispatcher, errorBody, resultBody, type Served, type Turn } from './dispatch.ts'
+import { parseJson, type RpcId, type RpcRequest, readEnvelope } from './envelope.ts'
 import { createReport, sparingAborts } from './report.ts'
 
-/** Which rows serve a request, and how they word their errors. */
-interface Served<C extends Call> {
-  table: MethodTable<C>
-  writeError: ErrorWriter
-  /** What to say of a method that the table lacks, where there is more to say. */
-  explain?(method: string): string | undefined
-  /** A stream that is refused is one event with the error, for whoever takes nothing but events. */
-  refusesByEvent?: boolean
-}
-
 export interface RpcParts<C extends Call> {
-  /** Words errors that come before a table is chosen. */
+  /** Writes errors that come before a table is chosen. */
   writeError: ErrorWriter
   /** Whether arrays are batches and requests without an id are run (A2A: neither). */
   batches: boolean
@@ -58,24 +40,9 @@ export interface RpcCall<C extends Call> {
 
 const MAX_BATCH = 100
 
-const rowOf = <C extends Call>({ table, explain }: Served<C>, method: string): Row<C> => {
-  const row = Object.hasOwn(table, method) ? table[method] : undefined
-  if (!row) throw new WireRefusal('method', explain?.(method))
-  return row
-}
-
-/** Without an id nobody is answered, so it is not run; what else is wrong with it is told first. */
-const checkAnswerable = ({ id }: RpcRequest): void => {
-  if (id !== undefined) return
-  const why = 'A request without an id would go unanswered and is not run'
-  throw new WireRefusal('envelope', why)
-}
-
 async function* once<T>(item: T): AsyncGenerator<T> {
   yield item
 }
-
-const codeOf = (body: unknown): number => (body as { error?: { code: number } }).error?.code ?? 0
 
 /**
  * The dispatcher of one surface. `answer` never rejects: what a call threw is in its answer and,
@@ -83,18 +50,26 @@ const codeOf = (body: unknown): number => (body as { error?: { code: number } })
  */
 export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
   const { log, onCall, batches, turnOf } = parts
-  const libraries = new Map(parts.tables.map((served) => [served, createLibrary(served.table)]))
+  const dispatchers = new Map(parts.tables.map((served) => [served, createDispatcher(served)]))
 
   const report = createReport(log)
 
-  const refused = (
-    error: unknown,
-    id: RpcId,
-    requestId: string,
-    { writeError = parts.writeError, method = 'unknown' } = {},
-  ): Answer => {
-    const { error: body, ...rest } = writeError(report(error, requestId, method))
-    return { kind: 'json', ...rest, body: errorBody(id, body) }
+  /** Nobody would read the answer to a request without an id, so A2A does not run it. */
+  const checkAdmitted = (row: Row<C>, { id }: RpcRequest, alone: boolean): void => {
+    if (!batches && id === undefined) {
+      const why = 'A request without an id would go unanswered and is not run'
+      throw new WireRefusal('envelope', why)
+    }
+    if (row.kind === 'stream' && !alone) {
+      throw new WireRefusal('envelope', 'A stream cannot be part of a batch')
+    }
+  }
+
+  /** The answer to what no row was found for. */
+  const malformed = (thrown: unknown, id: RpcId, requestId: string): Answer => {
+    const { error, ...rest } = parts.writeError(report(thrown, requestId, 'unknown'))
+    onCall?.({ method: 'unknown', code: error.code, seconds: 0 })
+    return { kind: 'json', ...rest, body: errorBody(id, error) }
   }
 
   const dispatch = async (
@@ -103,46 +78,38 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
     alone: boolean,
   ): Promise<Answer> => {
     const id = request.id ?? null
-    let method = 'unknown'
-    let writeError = parts.writeError
-    let signal: AbortSignal | undefined
-    let byEvent = false
-    const words = (error: unknown): Answer =>
-      refused(sparingAborts(error, signal), id, call.requestId, { writeError, method })
-    const run = async (): Promise<Answer> => {
-      const served = call.serve()
-      writeError = served.writeError
-      const row = rowOf(served, request.method)
-      method = request.method
-      byEvent = row.kind === 'stream' && !!served.refusesByEvent && !!call.eventsOnly
-      const ctx = await call.enter()
-      signal = ctx.signal
-      row.right(ctx)
-      const params = readParams(row, request.params)
-      if (!batches) checkAnswerable(request)
-      if (row.kind === 'unary') {
-        const result = await runUnary(libraries.get(served)!, request, params, ctx)
-        return { kind: 'json', status: 200, body: resultBody(id, result) }
-      }
-      if (!alone) throw new WireRefusal('envelope', 'A stream cannot be part of a batch')
-      const items = await row.call(ctx, params)
-      const frames = framesOf(items, (result) => resultBody(id, result))
-      return { kind: 'stream', frames, onError: (error) => ({ data: bodyOf(words(error)) }) }
+    const { requestId } = call
+    let served: Served<C>
+    try {
+      served = call.serve()
+    } catch (error) {
+      return malformed(error, id, requestId)
     }
     const started = performance.now()
-    const answer = await run().catch(words)
-    const code = answer.kind === 'json' ? codeOf(answer.body) : 0
-    onCall?.({ method, code, seconds: (performance.now() - started) / 1000 })
+    const turn: Turn<C> = {
+      method: 'unknown',
+      enter: call.enter,
+      admit: (row) => checkAdmitted(row, request, alone),
+      writeError: (thrown) => {
+        const error = sparingAborts(thrown, turn.ctx?.signal)
+        return served.writeError(report(error, requestId, turn.method))
+      },
+    }
+    const body = await dispatchers.get(served)!({ ...request, id }, turn)
+    const code = body?.error?.code ?? 0
+    onCall?.({ method: turn.method, code, seconds: (performance.now() - started) / 1000 })
+    const streams = turn.row?.kind === 'stream'
+    if (streams && !turn.refusal) {
+      const frames = framesOf(body?.result, (result) => resultBody(id, result))
+      const onError = (error: unknown) => ({ data: errorBody(id, turn.writeError(error).error) })
+      return { kind: 'stream', frames, onError }
+    }
+    const answer = { kind: 'json' as const, status: 200, ...turn.refusal, body }
     // Under another status than 200 a client looks for JSON, whatever it asked for.
-    if (!byEvent || answer.kind !== 'json' || answer.status !== 200) return answer
-    const frame = { data: answer.body }
-    return { kind: 'stream', frames: once(frame), onError: () => frame }
-  }
-
-  const malformed = (error: unknown, id: RpcId, requestId: string): Answer => {
-    const answer = refused(error, id, requestId)
-    onCall?.({ method: 'unknown', code: codeOf(bodyOf(answer)), seconds: 0 })
-    return answer
+    const byEvent = streams && served.refusesByEvent && call.eventsOnly && answer.status === 200
+    return byEvent
+      ? { kind: 'stream', frames: once({ data: body }), onError: () => ({ data: body }) }
+      : answer
   }
 
   const single = async (value: unknown, call: RpcCall<C>, alone: boolean): Promise<Answer> => {
@@ -196,8 +163,6 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
 }
 
 export type Rpc<C extends Call> = ReturnType<typeof createRpc<C>>
-
-const bodyOf = (answer: Answer): unknown => (answer.kind === 'json' ? answer.body : null)
 
 const batchRefusal = (values: unknown[], batches: boolean): WireRefusal | null => {
   if (!batches) return new WireRefusal('envelope', 'Batches are not supported')

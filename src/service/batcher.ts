@@ -1,24 +1,24 @@
 /**
- * Group commit: what arrives at one moment, or while statements are under way, shares the next one.
- * Nobody waits for company beyond that: what came alone goes by itself. Each item fails or succeeds
- * by itself: what a shared statement could not do is tried alone.
+ * Group commit: items that arrive at one moment, or while statements are under way, share the next
+ * statement. No item waits for company beyond that: one that came alone goes by itself. Each item
+ * fails or succeeds by itself: what a shared statement could not do is tried alone.
  */
-import { Refusal } from '../domain/errors.ts'
+import { isRefusal, Refusal } from '../domain/errors.ts'
 
 export interface BatcherParts<Item, Result> {
   runOne(item: Item): Promise<Result>
   /**
-   * The results in the order of the items, undefined for what it left undone. Where it rejects, it
-   * has done nothing.
+   * Resolves to the results in the order of the items, undefined for what it left undone. If it
+   * rejects, it has done nothing.
    */
   runBatch(items: readonly Item[]): Promise<(Result | undefined)[]>
-  /** Only items of one key go into one statement. Without it, all may. */
+  /** Only items with the same key share a statement. Without it, all can. */
   keyOf?(item: Item): string
-  /** Items in one statement, at most. */
+  /** The most items in one statement. */
   maxBatch?: number
-  /** Statements under way, at most. */
+  /** The most statements under way at once. */
   concurrency?: number
-  /** How long an item may wait for its statement to begin, in ms; then it is refused: unavailable. */
+  /** How long an item may wait for its statement, in ms; then it is refused as unavailable. */
   waitMs?: number
 }
 
@@ -60,23 +60,23 @@ export const createBatcher = <Item, Result>({
         }),
       )
     } catch (error) {
-      if (error instanceof Refusal && error.kind === 'unavailable') {
+      if (isRefusal(error, 'unavailable')) {
         for (const { reject } of batch) reject(error)
       } else await Promise.all(batch.map(alone))
     }
   }
 
-  /** The first that waits, and those that may go with it, in order. */
+  /** The first item that waits, and those that can go with it, in order. */
   const nextBatch = (): Queued<Item, Result>[] => {
     if (!keyOf) return waiting.splice(0, maxBatch)
     const key = keyOf(waiting[0]!.item)
     const batch = waiting.filter(({ item }) => keyOf(item) === key).slice(0, maxBatch)
-    const taken = new Set(batch)
-    waiting = waiting.filter((entry) => !taken.has(entry))
+    const chosen = new Set(batch)
+    waiting = waiting.filter((entry) => !chosen.has(entry))
     return batch
   }
 
-  /** Those who were answered together ask again together: the first of them waits for the others. */
+  /** Callers answered together ask again together, so the first waits one turn for the others. */
   const beginSoon = (): void => {
     if (beginning || running >= concurrency) return
     beginning = true

@@ -1,8 +1,8 @@
 /**
- * Queues, endpoints and settings as the hot paths need them: kept for a moment in the process, so
- * that no request pays a round trip for its credentials. A wake drops what changed at once on
- * every node; should it be lost, a copy is at most TTL_MS old. What must be exact (a claim by an
- * endpoint revoked this instant) is checked again in its statement.
+ * Queues, endpoints and settings for the hot paths: kept in the process for a moment, so that no
+ * request pays a round trip for its credentials. A wake drops what has changed at once on every
+ * node; should it be lost, a copy is at most TTL_MS old. What must be exact (a claim by an endpoint
+ * that was revoked this instant) is checked again in its statement.
  */
 
 import type { Caller, Endpoint } from '../domain/endpoint.ts'
@@ -10,30 +10,29 @@ import type { Queue } from '../domain/queue.ts'
 import { readEndpointByToken } from '../store/admin/endpoints.ts'
 import { readQueues } from '../store/admin/queues.ts'
 import { readSettings } from '../store/admin/settings.ts'
-import type { Database } from '../store/postgres/database.ts'
-import type { Wakes } from '../store/wake/wake.ts'
+import { topics } from '../store/wake/topics.ts'
+import type { Parts } from './parts.ts'
+
+/** Who a bearer token belongs to; null if it belongs to nobody, is revoked or has expired. */
+export type Authenticate = (token: string) => Promise<Caller | null>
+
+/** A queue by name, or null if there is none. `null` asks for the default: the setting's, else the oldest. */
+export type ReadQueue = (name: string | null) => Promise<Queue | null>
 
 const TTL_MS = 2000
-/** Tokens remembered at most; the oldest goes first. */
-const TOKENS_AT_MOST = 10_000
-/** A bearer token is never longer; a longer one is not worth a query. */
-const TOKEN_LENGTH_AT_MOST = 512
+/** How many tokens are remembered; the oldest goes first. */
+const MAX_TOKENS = 10_000
+/** No bearer token of ours is longer, so a longer one is not worth a query. */
+const MAX_TOKEN_LENGTH = 512
 
 export interface Registry {
-  /** The live endpoint a bearer token belongs to, or null. */
-  authenticate(token: string): Promise<Caller | null>
-  /** A queue by name, or the default one for null: that of the settings row, else the oldest. */
-  queue(name: string | null): Promise<Queue | null>
+  authenticate: Authenticate
+  queue: ReadQueue
   queues(): Promise<ReadonlyMap<string, Queue>>
   settings(): Promise<ReadonlyMap<string, string>>
 }
 
-export interface RegistryParts {
-  database: Database
-  wakes: Wakes
-}
-
-/** One value, read at most once each TTL_MS however many ask. */
+/** One value, which is read at most once each TTL_MS however many ask. */
 const remembered = <T>(read: () => Promise<T>): { get(): Promise<T>; forget(): void } => {
   let value: Promise<T> | null = null
   let readAt = 0
@@ -54,30 +53,33 @@ const remembered = <T>(read: () => Promise<T>): { get(): Promise<T>; forget(): v
   }
 }
 
-export const createRegistry = ({ database, wakes }: RegistryParts): Registry => {
+export const createRegistry = ({
+  database,
+  wakes,
+}: Pick<Parts, 'database' | 'wakes'>): Registry => {
   const queues = remembered(
     async () => new Map((await readQueues(database)).map((queue) => [queue.name, queue])),
   )
   const settings = remembered(() => readSettings(database))
   const endpoints = new Map<string, { reading: Promise<Endpoint | null>; readAt: number }>()
 
-  wakes.on('queues', queues.forget)
-  wakes.on('settings', settings.forget)
-  wakes.on('endpoints', () => endpoints.clear())
+  wakes.on(topics.queues, queues.forget)
+  wakes.on(topics.settings, settings.forget)
+  wakes.on(topics.endpoints, () => endpoints.clear())
   const endpoint = (token: string): Promise<Endpoint | null> => {
     const known = endpoints.get(token)
     if (known && performance.now() - known.readAt < TTL_MS) return known.reading
     const reading = readEndpointByToken(database, token)
     endpoints.delete(token)
     endpoints.set(token, { reading, readAt: performance.now() })
-    if (endpoints.size > TOKENS_AT_MOST) endpoints.delete(endpoints.keys().next().value!)
+    if (endpoints.size > MAX_TOKENS) endpoints.delete(endpoints.keys().next().value!)
     reading.catch(() => endpoints.delete(token))
     return reading
   }
 
   return {
     authenticate: async (token) => {
-      if (token === '' || token.length > TOKEN_LENGTH_AT_MOST) return null
+      if (token === '' || token.length > MAX_TOKEN_LENGTH) return null
       const found = await endpoint(token)
       return found && { kind: 'endpoint', endpoint: found }
     },

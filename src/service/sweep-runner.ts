@@ -1,37 +1,29 @@
 /**
  * Sweeping in bounded batches: each is one statement and one short transaction, so a hundred
- * thousand overdue rows lock nobody out. A batch that fails is done row by row; the row that
- * cannot be moved is logged and left, and everything behind it goes on.
+ * thousand overdue rows lock nobody out. A batch that fails is done row by row; a row that cannot be
+ * moved is logged and left, and everything behind it goes on. What cannot be moved in batches at all
+ * is swept one by one (`sweepEach`).
  */
-
-import type { Log } from '../base/log.ts'
-import { Refusal } from '../domain/errors.ts'
+import { isRefusal } from '../domain/errors.ts'
 import type { Change } from '../store/move/change.ts'
-import {
-  type Moved,
-  readDue,
-  type SweepVerb,
-  transitionDue,
-  tryTransition,
-} from '../store/move/move.ts'
-import type { Database } from '../store/postgres/database.ts'
+import { type Due, type Moved, readDue, transitionDue, tryTransition } from '../store/move/move.ts'
+import type { SweepVerb } from '../store/move/verbs.ts'
+import type { Parts } from './parts.ts'
 
 const BATCH = 200
 
-export interface BatchParts {
-  database: Database
-  log: Pick<Log, 'error'>
-}
-
+/** Sweeps until nothing is due; answers with how many rows were moved. */
 export type SweepRunner = (
   verb: SweepVerb,
   change?: Change,
   each?: (moved: Moved) => void,
 ) => Promise<number>
 
-/** Sweeps until nothing is due; answers with how many rows were moved. */
-export const createSweepRunner = ({ database, log }: BatchParts): SweepRunner => {
-  /** Those moved, and how many were looked at. What cannot be moved is added to `except`. */
+export const createSweepRunner = ({
+  database,
+  log,
+}: Pick<Parts, 'database' | 'log'>): SweepRunner => {
+  /** The rows that were moved, and how many were read. Adds what cannot be moved to `except`. */
   const oneByOne = async (verb: SweepVerb, change: Change, except: string[]) => {
     const ids = await readDue(database, verb, { limit: BATCH, except }, change)
     const moved: Moved[] = []
@@ -40,20 +32,20 @@ export const createSweepRunner = ({ database, log }: BatchParts): SweepRunner =>
         const one = await tryTransition(database, verb, id, change)
         if (one) moved.push(one)
       } catch (error) {
-        if (error instanceof Refusal && error.kind === 'unavailable') throw error
+        if (isRefusal(error, 'unavailable')) throw error
         except.push(id)
         log.error({ todo: id, verb, err: error }, 'a todo could not be swept')
       }
     }
-    return { moved, looked: ids.length }
+    return { moved, scanned: ids.length }
   }
 
   const batch = async (verb: SweepVerb, change: Change, except: string[]) => {
     try {
       const moved = await transitionDue(database, verb, { limit: BATCH, except }, change)
-      return { moved, looked: moved.length }
+      return { moved, scanned: moved.length }
     } catch (error) {
-      if (error instanceof Refusal && error.kind === 'unavailable') throw error
+      if (isRefusal(error, 'unavailable')) throw error
       return oneByOne(verb, change, except)
     }
   }
@@ -62,10 +54,37 @@ export const createSweepRunner = ({ database, log }: BatchParts): SweepRunner =>
     const except: string[] = []
     let total = 0
     for (;;) {
-      const { moved, looked } = await batch(verb, change, except)
+      const { moved, scanned } = await batch(verb, change, except)
       moved.forEach(each)
       total += moved.length
-      if (looked < BATCH) return total
+      if (scanned < BATCH) return total
     }
+  }
+}
+
+/**
+ * Sweeps one by one until nothing is left that could be moved; answers with how many were. A row
+ * that fails is handed to `failed` and left, and everything behind it goes on.
+ */
+export const sweepEach = async (
+  read: (due: Due) => Promise<string[]>,
+  move: (id: string) => Promise<boolean>,
+  failed: (id: string, error: unknown) => void,
+): Promise<number> => {
+  const except: string[] = []
+  let total = 0
+  for (;;) {
+    const found = await read({ limit: BATCH, except })
+    for (const id of found) {
+      const moved = await move(id).catch((error: unknown) => {
+        if (isRefusal(error, 'unavailable')) throw error
+        failed(id, error)
+        return false
+      })
+      if (moved) total += 1
+      // It cannot be moved, or somebody else is at it just now.
+      else except.push(id)
+    }
+    if (found.length < BATCH) return total
   }
 }

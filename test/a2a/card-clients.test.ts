@@ -14,6 +14,8 @@ import { expect, test } from 'vitest'
 import { SERVED_INTERFACES } from '../../src/protocol/a2a/interfaces.ts'
 import { agentClient, post, textMessage } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { fetchAs } from '../support/sdk.ts'
+import { message as message03 } from '../support/sdk03.ts'
 import { saying, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()
@@ -22,11 +24,7 @@ const worker = agentClient(app.url, agent.token)
 const origin = `${app.url}/`
 const card = '.well-known/agent-card.json'
 
-const authorized: typeof fetch = (input, init) => {
-  const headers = new Headers(init?.headers)
-  headers.set('Authorization', `Bearer ${client.token}`)
-  return fetch(input, { ...init, headers })
-}
+const authorized = fetchAs(client.token)
 /** As a client behind a cache that knows no versions, or an older one, would ask. */
 const versionless: typeof fetch = (input, init) => {
   const headers = new Headers(init?.headers)
@@ -71,14 +69,7 @@ test('the 0.3 client finds its way from the hybrid card, and talks', async () =>
     transports: [new V03JsonRpc({ fetchImpl: authorized })],
     cardResolver: new V03Resolver({ path: card }),
   }).createFromUrl(origin)
-  const sent = sdk.sendMessage({
-    message: {
-      kind: 'message',
-      messageId: 'm-1',
-      role: 'user',
-      parts: [{ kind: 'text', text: 'hello' }],
-    },
-  })
+  const sent = sdk.sendMessage({ message: message03('hello') })
   const finish = async () => {
     const todo = await worker.claim()
     await worker.call('todos.complete', { ...todo.held, message: saying('bye') })

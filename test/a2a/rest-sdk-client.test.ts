@@ -1,88 +1,21 @@
 // The protocol's own JavaScript client over HTTP+JSON: what it resolves, sends and reads.
 import { randomUUID } from 'node:crypto'
-import { type AgentCard, type Message, Role, type StreamResponse, TaskState } from '@a2a-js/sdk'
-import { type Client, ClientFactory, RestTransportFactory } from '@a2a-js/sdk/client'
+import { type StreamResponse, TaskState } from '@a2a-js/sdk'
 import { expect, test } from 'vitest'
 import { agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { connectRest, message, request, stateIn, taskOf, textOf } from '../support/sdk.ts'
 import { ask, ODD_TEXT, saying, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()
 const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const worker = agentClient(app.url, agent.token)
 
-const fetchAs =
-  (token: string): typeof fetch =>
-  (input, init) => {
-    const headers = new Headers(init?.headers)
-    headers.set('Authorization', `Bearer ${token}`)
-    return fetch(input, { ...init, headers })
-  }
-
-/** With a card that lists this URL as the interface. */
-const connect = (token: string, url: string): Promise<Client> =>
-  new ClientFactory({
-    transports: [new RestTransportFactory({ fetchImpl: fetchAs(token) })],
-  }).createFromAgentCard({
-    name: 'desk',
-    description: 'the desk',
-    version: '1',
-    supportedInterfaces: [
-      { url, protocolBinding: 'HTTP+JSON', protocolVersion: '1.0', tenant: '' },
-    ],
-    capabilities: { streaming: true, pushNotifications: false, extensions: [] },
-    defaultInputModes: [],
-    defaultOutputModes: [],
-    skills: [],
-    securitySchemes: {},
-    securityRequirements: [],
-    signatures: [],
-    provider: undefined,
-  } as AgentCard)
-
-const sdk = await connect(client.token, `${app.url}/a2a/desk`)
-
-const message = (text: string, more: Partial<Message> = {}): Message => ({
-  messageId: randomUUID(),
-  contextId: '',
-  taskId: '',
-  role: Role.ROLE_USER,
-  parts: [
-    { content: { $case: 'text', value: text }, metadata: undefined, filename: '', mediaType: '' },
-  ],
-  metadata: undefined,
-  extensions: [],
-  referenceTaskIds: [],
-  ...more,
-})
-
-const request = (text: string, more: Partial<Message> = {}, returnImmediately = false) => ({
-  tenant: '',
-  message: message(text, more),
-  configuration: {
-    acceptedOutputModes: [],
-    taskPushNotificationConfig: undefined,
-    returnImmediately,
-  },
-  metadata: undefined,
-})
-
-const taskOf = (result: Awaited<ReturnType<Client['sendMessage']>>) => {
-  if (!('status' in result) || !result.status) throw new Error(JSON.stringify(result))
-  return { ...result, status: result.status }
-}
-const textOf = (message: Message | undefined): string | undefined => {
-  const content = message?.parts[0]?.content
-  return content?.$case === 'text' ? content.value : undefined
-}
-const stateIn = ({ payload }: StreamResponse): TaskState | undefined =>
-  payload?.$case === 'task' || payload?.$case === 'statusUpdate'
-    ? payload.value.status?.state
-    : undefined
+const sdk = await connectRest(client.token, `${app.url}/a2a/desk`)
 
 test('speaks HTTP+JSON 1.0, at the URL of the queue with a slash and without', async () => {
   expect(sdk.protocolVersion).toBe('1.0')
-  const slashed = await connect(client.token, `${app.url}/a2a/desk/`)
+  const slashed = await connectRest(client.token, `${app.url}/a2a/desk/`)
   const task = taskOf(await slashed.sendMessage(request('x', {}, true)))
   expect((await sdk.getTask({ tenant: '', id: task.id })).id).toBe(task.id)
   const canceled = await slashed.cancelTask({ tenant: '', id: task.id, metadata: undefined })
@@ -122,7 +55,7 @@ test('a question is answered under the same task, which then goes on to its end'
   const waiting = taskOf(await sent)
   expect(waiting.status.state).toBe(TaskState.TASK_STATE_INPUT_REQUIRED)
   const answered = sdk.sendMessage(request('this', { taskId: waiting.id }))
-  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
   await worker.call('todos.complete', { ...todo.held, acknowledge: messages[0].seq })
   const done = taskOf(await answered)
   expect(done.status.state).toBe(TaskState.TASK_STATE_COMPLETED)
@@ -199,6 +132,6 @@ test('errors are the ones that they are', async () => {
   await expect(
     sdk.sendMessage({ ...request('x'), message: message('x', { parts: [] }) }),
   ).rejects.toThrow(/Invalid parameters/)
-  const nobody = await connect('swb_nobody', `${app.url}/a2a/desk`)
+  const nobody = await connectRest('swb_nobody', `${app.url}/a2a/desk`)
   await expect(nobody.getTask({ tenant: '', id })).rejects.toThrow(/bearer token/)
 })

@@ -1,38 +1,23 @@
 // The SDKs' own clients of 0.3 over HTTP+JSON: that of SDK 0.3, and the one that SDK 1.x keeps for it.
-import { randomUUID } from 'node:crypto'
 import type { AgentCard as AgentCard10 } from '@a2a-js/sdk'
-import { Role, TaskState } from '@a2a-js/sdk'
+import { TaskState } from '@a2a-js/sdk'
 import { RestTransportFactory as NewFactory } from '@a2a-js/sdk/client'
-import type { Message, Task } from 'a2a-sdk-0.3'
+import type { Message } from 'a2a-sdk-0.3'
 import { RestTransport } from 'a2a-sdk-0.3/client'
 import { expect, test } from 'vitest'
 import { agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { fetchAs, request as request10 } from '../support/sdk.ts'
+import { message, taskOf } from '../support/sdk03.ts'
 import { ask, ODD_TEXT, saying, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()
 const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const worker = agentClient(app.url, agent.token)
 
-const fetchImpl: typeof fetch = (input, init) => {
-  const headers = new Headers(init?.headers)
-  headers.set('Authorization', `Bearer ${client.token}`)
-  return fetch(input, { ...init, headers })
-}
-
+const fetchImpl = fetchAs(client.token)
 const sdk = new RestTransport({ endpoint: `${app.url}/a2a/desk`, fetchImpl })
 
-const message = (text: string, more: Partial<Message> = {}): Message => ({
-  kind: 'message',
-  messageId: randomUUID(),
-  role: 'user',
-  parts: [{ kind: 'text', text }],
-  ...more,
-})
-const taskOf = (result: Message | Task): Task => {
-  if (result.kind !== 'task') throw new Error(JSON.stringify(result))
-  return result
-}
 const wordsOf = (said: Message | undefined) =>
   said?.parts.map((part) => part.kind === 'text' && part.text)
 
@@ -84,7 +69,7 @@ test('a bare message of the agent is one, and a question is answered', async () 
   const waiting = taskOf(await sent)
   expect(waiting.status.state).toBe('input-required')
   const answered = sdk.sendMessage({ message: message('this', { taskId: waiting.id }) })
-  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
   await worker.call('todos.complete', {
     ...todo.held,
     acknowledge: messages[0].seq,
@@ -146,8 +131,7 @@ test('the extended card is read, its security scheme too', async () => {
   const { token } = await app.vend(['send'], ['famous'])
   const famous = new RestTransport({
     endpoint: `${app.url}/a2a/famous`,
-    fetchImpl: (input, init) =>
-      fetch(input, { ...init, headers: { ...init?.headers, Authorization: `Bearer ${token}` } }),
+    fetchImpl: fetchAs(token),
   })
   const card = await famous.getExtendedAgentCard()
   expect(card).toMatchObject({
@@ -170,32 +154,7 @@ test('the client that SDK 1.x keeps for 0.3 sends, reads and follows', async () 
     legacyCompat: { enabled: true },
   }).create(url, card)
   expect(transport.protocolVersion).toMatch(/^0\.3/)
-  const sent = await transport.sendMessage({
-    tenant: '',
-    message: {
-      messageId: randomUUID(),
-      contextId: '',
-      taskId: '',
-      role: Role.ROLE_USER,
-      parts: [
-        {
-          content: { $case: 'text', value: 'x' },
-          metadata: undefined,
-          filename: '',
-          mediaType: '',
-        },
-      ],
-      metadata: undefined,
-      extensions: [],
-      referenceTaskIds: [],
-    },
-    configuration: {
-      acceptedOutputModes: [],
-      taskPushNotificationConfig: undefined,
-      returnImmediately: true,
-    },
-    metadata: undefined,
-  })
+  const sent = await transport.sendMessage(request10('x', {}, true))
   if (!('status' in sent)) throw new Error(JSON.stringify(sent))
   const todo = await worker.claim()
   expect(todo.id).toBe(sent.id)

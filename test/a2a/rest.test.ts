@@ -70,7 +70,7 @@ test('a question is answered under the id of the task, its context inferred', as
   const todo = await submitAndClaim('x')
   await ask(worker, todo, 'which?')
   const answered = rest.send('this', { taskId: todo.id })
-  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
   await worker.call('todos.complete', { ...todo.held, acknowledge: messages[0].seq })
   const { body } = await answered
   expect(body.task).toMatchObject({

@@ -1,77 +1,17 @@
 // The protocol's own JavaScript client against a real server: what it resolves, sends and reads.
 import { randomUUID } from 'node:crypto'
-import { type Message, type Part, Role, type StreamResponse, TaskState } from '@a2a-js/sdk'
-import {
-  type Client,
-  ClientFactory,
-  DefaultAgentCardResolver,
-  JsonRpcTransportFactory,
-} from '@a2a-js/sdk/client'
+import { type StreamResponse, TaskState } from '@a2a-js/sdk'
 import { expect, test } from 'vitest'
 import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { connectRpc, request, stateIn, taskOf, textOf } from '../support/sdk.ts'
 import { ask, ODD_TEXT, saying, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()
 const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const worker = agentClient(app.url, agent.token)
 
-const connect = (token: string, url = `${app.url}/a2a/desk/`): Promise<Client> => {
-  const fetchImpl: typeof fetch = (input, init) => {
-    const headers = new Headers(init?.headers)
-    headers.set('Authorization', `Bearer ${token}`)
-    return fetch(input, { ...init, headers })
-  }
-  return new ClientFactory({
-    transports: [new JsonRpcTransportFactory({ fetchImpl })],
-    cardResolver: new DefaultAgentCardResolver({ path: '.well-known/agent-card.json' }),
-  }).createFromUrl(url)
-}
-
-const sdk = await connect(client.token)
-
-const textPart = (value: string): Part => ({
-  content: { $case: 'text', value },
-  metadata: undefined,
-  filename: '',
-  mediaType: '',
-})
-
-const message = (text: string, more: Partial<Message> = {}): Message => ({
-  messageId: randomUUID(),
-  contextId: '',
-  taskId: '',
-  role: Role.ROLE_USER,
-  parts: [textPart(text)],
-  metadata: undefined,
-  extensions: [],
-  referenceTaskIds: [],
-  ...more,
-})
-
-const request = (text: string, more: Partial<Message> = {}, returnImmediately = false) => ({
-  tenant: '',
-  message: message(text, more),
-  configuration: {
-    acceptedOutputModes: [],
-    taskPushNotificationConfig: undefined,
-    returnImmediately,
-  },
-  metadata: undefined,
-})
-
-const taskOf = (result: Awaited<ReturnType<Client['sendMessage']>>) => {
-  if (!('status' in result) || !result.status) throw new Error(JSON.stringify(result))
-  return { ...result, status: result.status }
-}
-const textOf = (message: Message | undefined): string | undefined => {
-  const content = message?.parts[0]?.content
-  return content?.$case === 'text' ? content.value : undefined
-}
-const stateIn = ({ payload }: StreamResponse): TaskState | undefined =>
-  payload?.$case === 'task' || payload?.$case === 'statusUpdate'
-    ? payload.value.status?.state
-    : undefined
+const sdk = await connectRpc(client.token, `${app.url}/a2a/desk/`)
 
 test('the card resolves against the URL of the queue and chooses JSON-RPC 1.0', async () => {
   expect(sdk.protocolVersion).toBe('1.0')
@@ -121,7 +61,7 @@ test('a question is answered under the same task, which then goes on to its end'
   const answered = sdk.sendMessage(
     request('this', { taskId: waiting.id, contextId: waiting.contextId }),
   )
-  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
   await worker.call('todos.complete', { ...todo.held, acknowledge: messages[0].seq })
   const done = taskOf(await answered)
   expect(done.id).toBe(waiting.id)
@@ -198,7 +138,7 @@ test('a task is canceled, listed, and what is not there is told as the error it 
 })
 
 test('a client without a good token is turned away', async () => {
-  const nobody = await connect('swb_nobody')
+  const nobody = await connectRpc('swb_nobody', `${app.url}/a2a/desk/`)
   await expect(nobody.sendMessage(request('x'))).rejects.toThrow()
   const { result } = await a2aClient(app.url, 'desk', client.token).call('ListTasks', {
     status: 'TASK_STATE_SUBMITTED',

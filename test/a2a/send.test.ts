@@ -142,7 +142,7 @@ test('timestamps come from the database, never step back and agree over all node
   const todo = await elsewhere.claim()
   await ask(worker, todo, 'which?')
   await a2aClient(other.url, 'desk', client.token).submit('this', { taskId: task.id })
-  const { messages } = await elsewhere.call('todos.messages', { ...todo.held, waitMs: 5000 })
+  const { messages } = await elsewhere.call('todos.messages', { ...todo.held, waitMs: 25_000 })
   await worker.call('todos.complete', { ...todo.held, acknowledge: messages[0].seq })
   const stamps = resultsOf(await stream.rest()).map(
     (result) => (result.task ?? result.statusUpdate).status.timestamp,
@@ -198,7 +198,7 @@ test('an answer that waits is answered by what follows it, not by the question i
   const todo = await worker.claim()
   await ask(worker, todo, 'first?')
   const answered = a2a.send('one', { taskId: task.id })
-  await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+  await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
   await ask(worker, todo, 'second?')
   expect((await answered).result.task.status.message.parts).toEqual([{ text: 'second?' }])
   await a2a.call('CancelTask', { id: task.id })

@@ -36,7 +36,7 @@ test('a task that its client names is made, asks, is answered and ends, in the s
     metadata: { k: 1 },
   })
   const answered = v01.send(id, 'this', { sessionId: 's-1', historyLength: 10 })
-  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
   expect(messages.map(({ message }: Answer) => saidOf(message))).toEqual(['this'])
   await worker.call('todos.complete', {
     ...todo.held,
@@ -102,7 +102,7 @@ test('twenty sends of one id at once make one task; what they say beyond it goes
       const { messages } = await worker.call('todos.messages', {
         ...todo.held,
         after: last,
-        waitMs: 10_000,
+        waitMs: 25_000,
       })
       for (const { seq, message } of messages) {
         owed.add(saidOf(message))
@@ -160,7 +160,7 @@ test('a task of another version is read by its id, and goes on by tasks/send', a
   const { id, contextId } = await v03.submit('x')
   const sent = v01.send(id, 'and this')
   const todo = await worker.claim()
-  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
   expect(saidOf(messages[0].message)).toBe('and this')
   await worker.call('todos.complete', { ...todo.held, acknowledge: messages[0].seq })
   expect((await sent).result).toMatchObject({ id, sessionId: contextId })
@@ -222,7 +222,7 @@ test('a stream has the events of 0.1, ends at a question, and goes on where it w
 
   const answer = await v01.sendSubscribe(id, 'ok')
   await answer.until((frame) => wordOf(frame) === 'working')
-  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
   await worker.call('todos.acknowledge', { ...todo.held, through: messages[0].seq })
   await worker.call('todos.reject', { ...todo.held, message: saying('no') })
   expect((await answer.rest()).map(wordOf)).toEqual(['failed no final'])
@@ -307,7 +307,7 @@ test('a send under a key is one send, the first one of its task as well as those
   }
   expect((await keyed('other', 'k-1')).error.data[0].reason).toBe('IDEMPOTENCY_CONFLICT')
   const answers = [keyed('this', 'k-2'), keyed('this', 'k-2')]
-  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
   await worker.call('todos.complete', { ...todo.held, acknowledge: messages[0].seq })
   for (const { result } of await Promise.all(answers)) {
     expect(result.status.state).toBe('completed')

@@ -1,67 +1,18 @@
 // The protocol's own JavaScript client of the 0.3 generation against a real server.
-import { randomUUID } from 'node:crypto'
-import type { AgentCard, Message, Part, Task } from 'a2a-sdk-0.3'
-import {
-  A2AClient,
-  type Client,
-  ClientFactory,
-  ClientFactoryOptions,
-  JsonRpcTransportFactory,
-} from 'a2a-sdk-0.3/client'
+import { A2AClient, ClientFactory, ClientFactoryOptions } from 'a2a-sdk-0.3/client'
 import { expect, test } from 'vitest'
 import { agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { fetchAs } from '../support/sdk.ts'
+import { card03, connect03, message, taskOf, textOf, transport03 } from '../support/sdk03.ts'
 import { ask, ODD_TEXT, operate, saying, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()
 const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const worker = agentClient(app.url, agent.token)
 
-const fetchAs =
-  (token: string): typeof fetch =>
-  (input, init) => {
-    const headers = new Headers(init?.headers)
-    headers.set('Authorization', `Bearer ${token}`)
-    return fetch(input, { ...init, headers })
-  }
-
-const card: AgentCard = {
-  protocolVersion: '0.3.0',
-  name: 'Desk',
-  description: 'A desk.',
-  version: '1',
-  url: `${app.url}/a2a/desk/`,
-  preferredTransport: 'JSONRPC',
-  capabilities: { streaming: true },
-  defaultInputModes: ['text/plain'],
-  defaultOutputModes: ['text/plain'],
-  skills: [],
-}
-
-const connect = (token: string): Promise<Client> =>
-  new ClientFactory(
-    ClientFactoryOptions.createFrom(ClientFactoryOptions.default, {
-      transports: [new JsonRpcTransportFactory({ fetchImpl: fetchAs(token) })],
-    }),
-  ).createFromAgentCard(card)
-
-const sdk = await connect(client.token)
-
-const message = (text: string, more: Partial<Message> = {}): Message => ({
-  kind: 'message',
-  messageId: randomUUID(),
-  role: 'user',
-  parts: [{ kind: 'text', text }],
-  ...more,
-})
-const taskOf = (result: Message | Task): Task => {
-  if (result.kind !== 'task') throw new Error(JSON.stringify(result))
-  return result
-}
-const textOf = (message: Message | undefined): string | undefined => {
-  const part: Part | undefined = message?.parts[0]
-  return part?.kind === 'text' ? part.text : undefined
-}
+const card = card03(`${app.url}/a2a/desk/`)
+const sdk = await connect03(client.token, card)
 
 test('a blocking send returns the completed task with artifact and words unharmed', async () => {
   const sent = sdk.sendMessage({ message: message(ODD_TEXT) })
@@ -99,7 +50,7 @@ test('a question is answered under the same task, which then goes on to its end'
   expect(textOf(waiting.status.message)).toBe('which?')
   const { id: taskId, contextId } = waiting
   const answered = sdk.sendMessage({ message: message('this', { taskId, contextId }) })
-  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
   await worker.call('todos.complete', { ...todo.held, acknowledge: messages[0].seq })
   const done = taskOf(await answered)
   expect(done.id).toBe(waiting.id)
@@ -125,7 +76,7 @@ test('a stream of a send shows task, work, artifact and end, and stops at a ques
 
   const answer = sdk.sendMessageStream({ message: message('this', { taskId: todo.id }) })
   await answer.next()
-  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
   await worker.call('todos.complete', { ...todo.held, acknowledge: messages[0].seq })
   const rest: unknown[] = []
   for await (const event of answer) rest.push(event)
@@ -180,8 +131,7 @@ test('the extended card is one that this client understands', async () => {
     name: 'desk',
     card: { capabilities: { extendedAgentCard: true }, extended: { name: 'More' } },
   })
-  const fetchImpl = fetchAs(client.token)
-  const [transport] = [new JsonRpcTransportFactory({ fetchImpl })]
+  const transport = transport03(client.token)
   const extended = await (await transport.create(card.url, card)).getExtendedAgentCard()
   expect(extended).toMatchObject({ name: 'More', url: card.url, protocolVersion: '0.3.0' })
   const next = await new ClientFactory(
@@ -209,6 +159,6 @@ test('the client before that one sends, streams and cancels as well', async () =
 })
 
 test('a client without a good token is turned away', async () => {
-  const nobody = await connect('swb_nobody')
+  const nobody = await connect03('swb_nobody', card)
   await expect(nobody.sendMessage({ message: message('x') })).rejects.toThrow()
 })

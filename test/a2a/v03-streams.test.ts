@@ -92,7 +92,7 @@ test.each(['input-required', 'auth-required'])(
       message: textMessage03('this', { taskId: todo.id }),
     })
     await nextOf(answer)
-    const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+    const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
     await worker.call('todos.complete', { ...todo.held, acknowledge: messages[0].seq })
     expect(wordsOf(await answer.rest()).at(-1)).toBe('completed final')
     const names = resultsOf(await newer.rest()).map(({ statusUpdate }) => statusUpdate.status.state)
@@ -165,7 +165,7 @@ test('who resumes is not stopped by a question that was answered meanwhile', asy
   // Its moment is told in milliseconds.
   await until(async () => (await v03.get(todo.id)).status.timestamp < new Date().toISOString())
   await v03.submit('one', { taskId: todo.id })
-  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
   await worker.call('todos.acknowledge', { ...todo.held, through: messages[0].seq })
   await ask(worker, todo, 'second?')
   const frames = await (await follow(todo.id, id)).rest()
@@ -227,7 +227,7 @@ test('an answer that waits for its line keeps its stream open until the agent ha
   })
   expect(wordOf(await nextOf(stream))).toBe('task input-required which?')
   await hand.call('todos.complete', busy.held)
-  const { messages } = await hand.call('todos.messages', { ...asking.held, waitMs: 10_000 })
+  const { messages } = await hand.call('todos.messages', { ...asking.held, waitMs: 25_000 })
   await hand.call('todos.complete', { ...asking.held, acknowledge: messages[0].seq })
   expect(wordsOf(await stream.rest())).toEqual(['working', 'completed final'])
 })

@@ -138,7 +138,7 @@ test('one task read in two versions shows the same facts, whichever of them made
       configuration: { blocking: false },
     })
     expect(result).toMatchObject({ kind: 'task', id, status: { state: 'working' } })
-    const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+    const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
     expect(messages[0].message).toMatchObject({ messageId: answer.messageId, role: 'ROLE_USER' })
     await worker.call('todos.complete', {
       ...todo.held,

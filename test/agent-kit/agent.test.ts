@@ -4,6 +4,8 @@ import type { Handler } from '../../src/agent-kit/attempt.ts'
 import { type AttemptAborted, NonRetryable } from '../../src/agent-kit/errors.ts'
 import type { AgentLog } from '../../src/agent-kit/log.ts'
 import { textOf } from '../../src/agent-kit/wire.ts'
+import { scaled } from '../support/timeouts.ts'
+import { until } from '../support/until.ts'
 import {
   type Answer,
   claimed,
@@ -12,7 +14,6 @@ import {
   owed,
   type Script,
   startFakeServer,
-  until,
 } from './fake-server.ts'
 
 const silent: AgentLog = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
@@ -381,7 +382,7 @@ test('stopping gives no grace to a handler that waits for an answer', async () =
   await until(() => made(server, 'todos.messages'))
   const started = performance.now()
   await agent.stop({ graceMs: 10_000 })
-  expect(performance.now() - started).toBeLessThan(5000)
+  expect(performance.now() - started).toBeLessThan(scaled(5000))
   expect(made(server, 'todos.fail')).toBe(false)
 })
 

@@ -1,6 +1,7 @@
 import { afterEach, expect, test } from 'vitest'
 import { connect, retryDelayMs } from '../../src/agent-kit/connection.ts'
 import { AgentApiError, ConnectionError, meansLost } from '../../src/agent-kit/errors.ts'
+import { scaled } from '../support/timeouts.ts'
 import { type Answer, conflict, deadUrl, type FakeServer, startFakeServer } from './fake-server.ts'
 
 let server: FakeServer | undefined
@@ -44,7 +45,7 @@ test('retries end when their time is up', async () => {
   const started = performance.now()
   const call = connection.call('todos.list', {}, { retryForMs: 400 })
   await expect(call).rejects.toMatchObject({ status: 503, reason: 'unavailable' })
-  expect(performance.now() - started).toBeLessThan(2000)
+  expect(performance.now() - started).toBeLessThan(scaled(2000))
 })
 
 test('a server that cannot be reached is a connection error, not sent', async () => {

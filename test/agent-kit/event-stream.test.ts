@@ -2,7 +2,8 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { afterEach, expect, test } from 'vitest'
 import { readEvents, type StreamedEvent } from '../../src/agent-kit/event-stream.ts'
-import { deadUrl, type FakeServer, startFakeServer, until } from './fake-server.ts'
+import { until } from '../support/until.ts'
+import { deadUrl, type FakeServer, startFakeServer } from './fake-server.ts'
 
 let server: FakeServer
 const stop = new AbortController()

@@ -148,15 +148,6 @@ export const owed = (seq: number, text: string, receivedAt = '2030-01-01T00:00:1
   message: { messageId: `m-${seq}`, role: 'ROLE_USER', parts: [{ text }] },
 })
 
-/** Waits for `condition`, looking often; for what only shows in what the server was asked. */
-export const until = async (condition: () => boolean, ms = 5000): Promise<void> => {
-  const deadline = performance.now() + ms
-  while (!condition()) {
-    if (performance.now() > deadline) throw new Error('the condition did not come true')
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
-}
-
 /** An address of this machine where nobody listens. */
 export const deadUrl = async (): Promise<string> => {
   const { url, close } = await startFakeServer(() => 'stall')

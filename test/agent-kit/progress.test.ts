@@ -3,7 +3,8 @@ import { afterEach, expect, test } from 'vitest'
 import { type Agent, type AgentOptions, createAgent } from '../../src/agent-kit/agent.ts'
 import type { Handler } from '../../src/agent-kit/attempt.ts'
 import type { AttemptAborted } from '../../src/agent-kit/errors.ts'
-import { type Answer, claimed, type FakeServer, startFakeServer, until } from './fake-server.ts'
+import { until } from '../support/until.ts'
+import { type Answer, claimed, type FakeServer, startFakeServer } from './fake-server.ts'
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 const open: { server: FakeServer; agent: Agent }[] = []
@@ -146,7 +147,7 @@ test('a handler that is wedged for good loses its todo and its slot, not the age
     { silenceMs: 60, concurrency: 1 },
     [claimed({ id: 'wedged' }), claimed({ id: 'next' })],
   )
-  await until(() => made(server, 'todos.complete'), 10_000)
+  await until(() => made(server, 'todos.complete'))
   expect(server.paramsOf('todos.fail')).toMatchObject([
     { id: 'wedged', error: { code: 'silence' }, retryable: true },
   ])
@@ -171,7 +172,7 @@ test('honest work that shows progress outlasts the ceiling many times over, what
     },
     { silenceMs: 500 },
   )
-  await until(() => made(server, 'todos.complete'), 10_000)
+  await until(() => made(server, 'todos.complete'))
   expect(fired).toBe(false)
 })
 
@@ -202,7 +203,7 @@ test('the wait for an answer is not the silence of the handler; what comes after
   )
   open.push({ server, agent })
   agent.start()
-  await until(() => answered, 10_000)
+  await until(() => answered)
   expect(made(server, 'todos.fail')).toBe(false)
   await until(() => made(server, 'todos.fail'))
   expect(server.paramsOf('todos.fail')[0]).toMatchObject({ error: { code: 'silence' } })

@@ -3,6 +3,7 @@ import { createSupervisor, type Worker } from '../../src/background/supervisor.t
 import type { FailurePolicy } from '../../src/background/worker-failures.ts'
 import { createLog } from '../../src/base/log.ts'
 import { createMetrics } from '../../src/base/metrics.ts'
+import { scaled } from '../support/timeouts.ts'
 import { until } from '../support/until.ts'
 
 const POLICY: FailurePolicy = { required: true, failures: 3, windowMs: 60_000, maxBackoffMs: 1 }
@@ -155,7 +156,7 @@ test('workers end in reverse order; one that hangs costs its share of the time, 
   await until(() => said.length === 2)
   const started = performance.now()
   await it.stop(200)
-  expect(performance.now() - started).toBeLessThan(2000)
+  expect(performance.now() - started).toBeLessThan(scaled(2000))
   expect(said).toEqual(['first starts', 'last starts', 'last ends', 'first ends'])
   expect(it.logged).toMatchObject([
     { workers: ['hanging'], deadlineMs: 200, msg: 'workers did not end in time' },

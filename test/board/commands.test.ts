@@ -1,12 +1,9 @@
 // The commands for answer links and sessions, and what the plots are drawn from.
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { runCli } from '../cli/run.ts'
 import { a2aClient, agentClient } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
 import { ask } from '../support/steps.ts'
-
-// Each command is a process of its own, which is slow to start on a machine that is busy.
-vi.setConfig({ testTimeout: 120_000 })
 
 const app = await startApp()
 const { client, agent } = await app.queue('desk', { contexts: 'parallel' })

@@ -1,18 +1,10 @@
 // The feed for programs: snapshot, filters, one reading for many readers; and in process the same.
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { createInterface } from 'node:readline'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import type { Facts } from '../../src/app.ts'
 import { a2aClient, agentClient, type Frame, openStream } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
 import { ask, openBoard } from '../support/steps.ts'
 import { until } from '../support/until.ts'
-
-// Two hundred readers and a thousand subscribers take their time on a machine that is busy.
-vi.setConfig({ testTimeout: 120_000 })
 
 const app = await startApp({ pollMs: 60_000 })
 const desk = await app.queue('desk', { contexts: 'parallel' })
@@ -33,8 +25,10 @@ test('a reader that names no cursor is given what is there and an id to go on fr
   })
   expect(Object.keys(snapshot.json.lanes)).toEqual(['waiting', 'held', 'interrupted', 'ended'])
   const todo = await worker.claim()
-  const claimed = (await board.next())!
-  expect(Number(snapshot.id)).toBeLessThan(Number(claimed.id))
+  // On a slow machine the snapshot is older than the place of the first event, which follows then.
+  const followed = await board.until(({ json }) => json.to === 'claimed')
+  const claimed = followed.at(-1)!
+  expect(Number(snapshot.id)).toBeLessThan(Number(followed[0]!.id))
   expect(claimed.json).toMatchObject({ id: open.id, to: 'claimed' })
   board.close()
   // Going on after a cursor is exact, and takes no snapshot.
@@ -42,7 +36,8 @@ test('a reader that names no cursor is given what is there and an id to go on fr
     token: ADMIN_TOKEN,
     headers: { 'Last-Event-ID': snapshot.id! },
   })
-  expect(plain((await resumed.next())!)).toEqual(plain(claimed))
+  const again = await resumed.until(({ json }) => json.to === 'claimed')
+  expect(again.map(plain)).toEqual(followed.map(plain))
   resumed.close()
   const bare = await openBoard(app, 'queue=desk&snapshot=none')
   await worker.call('todos.complete', todo.held)
@@ -165,47 +160,6 @@ test('two hundred readers cost one reading of the database, and read the same by
   expect((await calls()) - before).toBeLessThan(50)
   for (const reader of readers) reader.close()
   await a2aClient(app.url, 'shop', shop.client.token).call('CancelTask', { id })
-})
-
-test('an idle subscriber takes at most 20 KB of its node', async () => {
-  setFlagsFromString('--expose-gc')
-  const collect = runInNewContext('gc') as () => void
-  const memory = async () => {
-    for (let i = 0; i < 6; i += 1) {
-      collect()
-      await new Promise(setImmediate)
-    }
-    const { heapUsed, external } = process.memoryUsage()
-    return heapUsed + external
-  }
-  // In a process of its own, so that what is measured is the node's side.
-  const child = spawn(
-    process.execPath,
-    [
-      '--import',
-      'tsx',
-      'test/board/subscribers-child.ts',
-      `${app.url}/board/events?queue=desk`,
-      ADMIN_TOKEN,
-    ],
-    { stdio: ['pipe', 'pipe', 'inherit'] },
-  )
-  const opened = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
-  const open = async (count: number) => {
-    child.stdin.write(`${count}\n`)
-    expect((await opened.next()).value).toBe(String(count))
-  }
-  // So many that what else the node keeps meanwhile does not show.
-  const COUNT = 3000
-  await open(100)
-  const before = await memory()
-  await open(COUNT)
-  const each = ((await memory()) - before) / COUNT
-  process.stdout.write(`an idle subscriber takes ${Math.round(each)} bytes\n`)
-  expect(each).toBeLessThan(20 * 1024)
-  const exit = once(child, 'exit')
-  child.stdin.end()
-  await exit
 })
 
 /** Everything a handler was told, until it was told of this. */

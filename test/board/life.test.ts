@@ -44,7 +44,7 @@ test('a task goes through all lanes under the eyes of who is logged in, answered
   concierge.start()
   await lane(page, 'Working').getByText('Book a table for six').waitFor()
   await lane(page, 'Working').getByText('box-7').waitFor()
-  await lane(page, 'Working').getByText('looking for a table').waitFor({ timeout: 20_000 })
+  await lane(page, 'Working').getByText('looking for a table').waitFor()
   go()
   await lane(page, 'Waiting').getByText('Thursday or Friday?').waitFor()
   await lane(page, 'Waiting').getByText('held by box-7, for client send').waitFor()
@@ -82,7 +82,7 @@ test('a blocking client returns when the operator answers on a card, the questio
   await ask(worker, todo, 'Approve 4,180?', {
     schema: { type: 'object', properties: { approve: { type: 'boolean' } }, required: ['approve'] },
   })
-  const messages = worker.call('todos.messages', { ...todo.held, waitMs: 20_000 })
+  const messages = worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
   await card(page, todo.id).getByRole('button', { name: 'Yes' }).waitFor()
   await page.keyboard.press('a')
   await page.keyboard.press('Enter')
@@ -128,7 +128,7 @@ test('what a drawer shows is the whole record, and its form is made of the quest
   await drawer.getByRole('alert').getByText('must be <= 9').waitFor()
   await drawer.getByLabel('Bottles').fill('2')
   await drawer.getByRole('button', { name: 'Answer', exact: true }).click()
-  const { messages } = await planner.call('todos.messages', { ...held.held, waitMs: 20_000 })
+  const { messages } = await planner.call('todos.messages', { ...held.held, waitMs: 25_000 })
   expect(messages[0].message.parts).toEqual([{ data: { wine: 'white', bottles: 2 } }])
 
   await drawer.getByRole('region', { name: 'Family' }).getByRole('link').click()

@@ -5,6 +5,7 @@
  */
 import { ENDED_STATES } from '../../src/domain/lifecycle.ts'
 import type { Answer } from '../support/actors.ts'
+import { scaled } from '../support/timeouts.ts'
 import type { Node } from './nodes.ts'
 
 export type Counts = Map<string, number>
@@ -24,7 +25,7 @@ const COUNTED = [
 
 /** Series of a /metrics answer, as they are written there. */
 export const readMetrics = async (url: string): Promise<Counts> => {
-  const response = await fetch(`${url}/metrics`, { signal: AbortSignal.timeout(5000) })
+  const response = await fetch(`${url}/metrics`, { signal: AbortSignal.timeout(scaled(5000)) })
   const lines = (await response.text()).split('\n').filter((line) => line.startsWith('switchboard'))
   return new Map(
     lines.map((line) => {

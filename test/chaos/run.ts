@@ -5,6 +5,7 @@
  * task has to come to its end; after both the verdict.
  */
 import { setTimeout as pause } from 'node:timers/promises'
+import { scaled } from '../support/timeouts.ts'
 import { until } from '../support/until.ts'
 import { countLog, differences, minus } from './counters.ts'
 import { inflict } from './inflict.ts'
@@ -38,7 +39,7 @@ export interface Report {
 
 const FIRST_PART = 0.65
 /** Peace has come by then, or it never does. */
-const REST_MS = 90_000
+const REST_MS = scaled(90_000)
 /** Seconds after which a node is ended and started, so that no sweep has to be waited for. */
 const ROLL_TICKS = 6
 
@@ -93,7 +94,7 @@ const firstPart = async (run: Run, seed: number, seconds: number): Promise<void>
     resting = true
   })
   await pause(seconds * 1000)
-  await until(() => town.sql('select 1').then(() => true), { timeoutMs: 30_000 })
+  await until(() => town.sql('select 1').then(() => true))
   say('the last blow: every node is killed at once')
   for (const node of town.nodes) node.kill(100)
   await Promise.all(town.nodes.map((node) => node.ready(60_000)))

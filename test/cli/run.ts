@@ -1,6 +1,7 @@
 /** Runs the command line as a process of its own and gathers what it says and how it ends. */
 import { spawn } from 'node:child_process'
 import path from 'node:path'
+import { childArgs } from '../support/child-args.ts'
 
 const ROOT = path.join(import.meta.dirname, '../..')
 
@@ -18,7 +19,7 @@ export interface RunOptions {
 
 export const runCli = (args: string[], { env = {}, closeAfter }: RunOptions = {}): Promise<Ended> =>
   new Promise((resolve) => {
-    const child = spawn(process.execPath, ['--import', 'tsx', 'src/cli/main.ts', ...args], {
+    const child = spawn(process.execPath, [...childArgs('src/cli/main.ts'), ...args], {
       cwd: ROOT,
       // A data directory that is not there: no dev.json of this machine may be found.
       env: { PATH: process.env.PATH, SWITCHBOARD_DATA_DIR: '/nonexistent', ...env },

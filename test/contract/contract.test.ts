@@ -126,7 +126,7 @@ contract(
     expect(task).toMatchObject({ id: todo.id, state: 'input-required', said: ['which?'] })
 
     const answered = dialect.send('that', { taskId: todo.id })
-    const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+    const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
     expect(messages.at(-1).message.parts).toEqual([{ text: 'that' }])
     await worker.call('todos.complete', {
       ...todo.held,
@@ -321,7 +321,7 @@ contract(
       expect(frames.at(-1)).toMatchObject({ state: 'input-required', final: true })
     }
     await dialect.send('that', { taskId: todo.id, wait: false })
-    const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+    const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
     await worker.call('todos.complete', { ...todo.held, acknowledge: messages.at(-1).seq })
     if (dialect.version === '1.0') {
       expect(states(await restOf(followed))).toEqual([

@@ -1,11 +1,12 @@
 /** Who runs PostgreSQL, by who may read the code and the data. */
 import fs from 'node:fs'
+import os from 'node:os'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { findBinaries, PACKAGE } from '../../src/embedded/binaries.ts'
 import { EmbeddedUnavailable } from '../../src/embedded/unavailable.ts'
 import { cleanUp, makeFolder, runChild } from '../support/child.ts'
-import { install } from '../support/install.ts'
+import { install, linkTree } from '../support/install.ts'
 import { canBecomeOrdinary, canHideRoot, isRoot, NOBODY } from '../support/system.ts'
 
 const systemMajor = (() => {
@@ -17,10 +18,14 @@ const systemMajor = (() => {
   }
 })()
 
+const master = fs.mkdtempSync(path.join(os.tmpdir(), 'sb-install-'))
+install(master)
+afterAll(() => fs.rmSync(master, { recursive: true }))
+
 let code: string
 beforeEach(() => {
   code = makeFolder(0o700)
-  install(code)
+  linkTree(master, code)
 })
 afterEach(cleanUp)
 

@@ -133,9 +133,9 @@ test('while the database is away every call says so, with an id that the log has
   await expectAway(`${node.url}/operator`, 'queues.list', {}, ADMIN_TOKEN)
 
   await postgres.start()
-  await until(ready, { timeoutMs: 15_000 })
+  await until(ready)
   const before = accepted.size
-  await until(() => accepted.size > before + 20, { timeoutMs: 15_000 })
+  await until(() => accepted.size > before + 20)
   sending = false
   await Promise.all(senders)
   // Leases of agents that lost the answer to their claim run out by themselves.
@@ -146,7 +146,7 @@ test('while the database is away every call says so, with an id that the log has
       )
       return rows[0].n as number
     })
-  await until(async () => (await open()) === 0, { timeoutMs: 20_000 })
+  await until(async () => (await open()) === 0)
   working = false
   await Promise.all(agents)
   const rows = await withClient(postgres.url, async (sql) => {
@@ -175,7 +175,7 @@ test('while the database is away every call says so, with an id that the log has
     expect(statesOf(await answer.rest()).at(-1)).toBe('TASK_STATE_COMPLETED')
   }
   await board.body?.cancel()
-}, 60_000)
+})
 
 test('sessions terminated under load are replaced: calls go on or say unavailable, and the next ones work', async () => {
   const kill = () =>

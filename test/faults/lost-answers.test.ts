@@ -52,7 +52,7 @@ const ended = (queue: string, token: string, id: string) =>
       const task = await a2aClient(app.url, queue, token).get(id)
       return task.status.state === 'TASK_STATE_COMPLETED' && task
     },
-    { timeoutMs: 20_000, what: 'the task is complete' },
+    { what: 'the task is complete' },
   )
 const isCommit = (answer: Buffer): boolean => answer.includes('COMMIT\0')
 
@@ -86,16 +86,13 @@ test('children whose commit was not answered are not forked a second time', asyn
     await ctx.fork([{ queue: 'parents', message: 'x' }])
   })
   const { id } = await a2aClient(app.url, 'parents', client.token).submit('x')
-  await until(
-    async () => {
-      const rows = await app.sql(
-        `select count(*)::int as n from todos where id = $1 and state = 'done'`,
-        [id],
-      )
-      return rows[0]?.n === 1
-    },
-    { timeoutMs: 20_000 },
-  )
+  await until(async () => {
+    const rows = await app.sql(
+      `select count(*)::int as n from todos where id = $1 and state = 'done'`,
+      [id],
+    )
+    return rows[0]?.n === 1
+  })
   const rows = await app.sql('select count(*)::int as n from todos where parent_id = $1', [id])
   expect(rows).toEqual([{ n: 1 }])
 })

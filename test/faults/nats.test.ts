@@ -28,7 +28,7 @@ test.skipIf(file === null)(
     const worker = agentClient(there.url, agent.token)
     const round = async () => {
       const sent = a2a.send('hello')
-      const todo = await worker.claim({ waitMs: 20_000 })
+      const todo = await worker.claim({ waitMs: 25_000 })
       await worker.call('todos.complete', todo.held)
       expect((await sent).result.task.status.state).toBe('TASK_STATE_COMPLETED')
     }
@@ -57,5 +57,4 @@ test.skipIf(file === null)(
     await there.stop()
     await clone.drop()
   },
-  60_000,
 )

@@ -67,7 +67,7 @@ describe.skipIf(!hasPgBouncer)('through a pooler in transaction mode', async () 
       todos.map(async (todo) => {
         const stream = await a2a.stream('SubscribeToTask', { id: todo.id })
         const answered = a2a.send('that', { taskId: todo.id })
-        const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+        const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
         const acknowledge = messages.at(-1).seq
         await worker.call('todos.complete', { ...todo.held, acknowledge, message: saying('bye') })
         expect((await answered).result.task.status.state).toBe('TASK_STATE_COMPLETED')

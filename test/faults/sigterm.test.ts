@@ -7,6 +7,7 @@ import { a2aClient, agentClient, openStream, post } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
 import { serveProcess } from '../support/serve-process.ts'
 import { metric, nextOf, openBoard, saying } from '../support/steps.ts'
+import { scaled } from '../support/timeouts.ts'
 import { until } from '../support/until.ts'
 
 const app = await startApp()
@@ -182,7 +183,7 @@ test('a call that does not end is cut off at the limit, and the exit is as clean
   const started = performance.now()
   child.kill('SIGTERM')
   expect(await exit).toEqual([0, null])
-  expect(performance.now() - started).toBeLessThan(3500)
+  expect(performance.now() - started).toBeLessThan(scaled(3500))
   expect(await request.answer()).toBe('')
   expect(log.join('\n')).not.toContain('did not stop in time')
 })
@@ -217,7 +218,7 @@ test('a node that stops does not wait for connections that nobody uses any more'
   const started = performance.now()
   await node.stop()
   // What does not end by itself is cut off after five seconds.
-  expect(performance.now() - started).toBeLessThan(4500)
+  expect(performance.now() - started).toBeLessThan(scaled(4500))
   expect(await stream.rest()).toEqual([])
   expect(await claim).toEqual({ todos: [] })
 })

@@ -39,7 +39,7 @@ const countClaims = async (during: () => Promise<unknown>): Promise<number> => {
 test('ten waiting agents are all busy soon after a hundred todos are made', async () => {
   const { a2a, worker } = await openLine('ten')
   const claims = Array.from({ length: 10 }, (_, i) =>
-    worker.call('todos.claim', { waitMs: 30_000, claimant: `agent ${i}` }),
+    worker.call('todos.claim', { waitMs: 25_000, claimant: `agent ${i}` }),
   )
   await waiting(10)
   await Promise.all(Array.from({ length: 100 }, () => a2a.submit('x')))
@@ -63,7 +63,7 @@ test('a hundred waiting claims for a hundred todos on two nodes leave none to th
   const { a2a, token } = await openLine('hundred')
   const other = await startNode(app.databaseUrl, { pollMs: POLL_MS })
   const claims = Array.from({ length: 100 }, (_, i) =>
-    agentClient(i % 2 ? app.url : other.url, token).call('todos.claim', { waitMs: 30_000 }),
+    agentClient(i % 2 ? app.url : other.url, token).call('todos.claim', { waitMs: 25_000 }),
   )
   await waiting(50)
   await waiting(50, other.url)
@@ -81,7 +81,7 @@ test('a todo made around the moment an agent begins to wait is never left to the
   for (let round = 0; round < 100; round += 1) {
     const sender = senders[round % 2]!
     const claimer = claimers[(round >> 1) % 2]!
-    const claim = claimer.call('todos.claim', { waitMs: 20_000 })
+    const claim = claimer.call('todos.claim', { waitMs: 25_000 })
     // Before, at and after the moment the claim looks: the loops of both are in one process.
     for (let turn = 0; turn < round % 25; turn += 1) await new Promise(setImmediate)
     const [{ todos }, task] = await Promise.all([claim, sender.submit('x')])

@@ -73,7 +73,7 @@ test('a crowd is served to the last one, and each waiter gets its own answer', a
   })
   let done = 0
   while (done < sent.length) {
-    const { todos } = await worker.call('todos.claim', { limit: 20, waitMs: 10_000 })
+    const { todos } = await worker.call('todos.claim', { limit: 20, waitMs: 25_000 })
     await Promise.all(
       todos.map(({ id, fence, message }: Answer) =>
         worker.call('todos.complete', {

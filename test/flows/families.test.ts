@@ -359,7 +359,7 @@ test('a queue with a limit has no more at work, with many claimers, and says why
   ).todos[0]!
   expect(await why(waiting.todo.id)).toContain('3 of 3 running for queue narrow')
 
-  const next = at.call('todos.claim', { waitMs: 10_000 })
+  const next = at.call('todos.claim', { waitMs: 25_000 })
   await until(async () => (await app.metrics.waitingClaims.get()).values[0]!.value > 0, {
     what: 'a claim waits',
   })

@@ -31,7 +31,7 @@ test('a task is sent, claimed, asked about, answered and completed, and everybod
   expect(waiting.status.message.parts).toEqual([{ text: 'For when?' }])
 
   const answered = a2a.send('Friday', { taskId: todo.id })
-  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+  const { messages } = await worker.call('todos.messages', { ...todo.held, waitMs: 25_000 })
   expect(messages.map((owed: { message: { parts: unknown } }) => owed.message.parts)).toEqual([
     [{ text: 'Friday' }],
   ])

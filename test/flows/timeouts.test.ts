@@ -147,7 +147,7 @@ test('a send may set its own limits over those of the queue, and a wrong one sto
       configuration: { returnImmediately: true },
     })
   const { id } = (await send({ scheduleToStart: 5 })).result.task
-  expect((await shown(id)).view.todo.limits).toEqual({
+  expect((await shown(id)).view.todo).toMatchObject({
     scheduleToStartSeconds: 5,
     startToCloseSeconds: 900,
     heartbeatSeconds: 600,

@@ -10,7 +10,8 @@ import express, { type Router } from 'express'
 import type { Caller, Endpoint } from '../../src/domain/endpoint.ts'
 import type { FeedEvent } from '../../src/domain/todo.ts'
 import { requestId } from '../../src/http/request/request.ts'
-import type { Gap, Watch } from '../../src/service/contract.ts'
+import type { Gap } from '../../src/service/watch/subscription.ts'
+import type { Watch } from '../../src/service/watch/watch.ts'
 
 const AT = new Date('2026-01-02T03:04:05.006Z')
 

@@ -6,7 +6,9 @@ import type { Caller, EndpointVerb } from '../../src/domain/endpoint.ts'
 import { Refusal } from '../../src/domain/errors.ts'
 import { createHttp, type HttpParts } from '../../src/http/server.ts'
 import { type MethodTable, stream, unary } from '../../src/protocol/method.ts'
-import type { ClientService, Watch } from '../../src/service/contract.ts'
+import { accessTo } from '../../src/service/tasks/access.ts'
+import type { ClientService } from '../../src/service/tasks/client.ts'
+import type { Watch } from '../../src/service/watch/watch.ts'
 import { event, queue, view } from '../protocol/v1/build.ts'
 import { listen, rawRequest } from './listen.ts'
 
@@ -53,13 +55,17 @@ interface World {
   parts?: Partial<HttpParts>
 }
 
+const readQueue = async (name: string | null) => (name === null || name === 'demo' ? queue() : null)
+const enter: ClientService['enter'] = async (caller, name) =>
+  accessTo(caller, await readQueue(name))
+
 const start = async ({ client, watch, parts }: World = {}, mounted = false) => {
   const counts: Counts = { failures: 0, streams: [], calls: [], logged: [] }
   const note = (fields: object) => void counts.logged.push(fields)
   const { router, listener } = createHttp({
-    services: { client, watch } as unknown as HttpParts['services'],
+    services: { client: { enter, ...client }, watch } as unknown as HttpParts['services'],
     authenticate: async (token) => CALLERS[token] ?? null,
-    readQueue: async (name) => (name === null || name === 'demo' ? queue() : null),
+    readQueue,
     adminToken: 'the-admin-token',
     metricsToken: null,
     metrics: { contentType: 'text/plain; version=0.0.4', metrics: async () => 'up 1\n' },

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { connect } from 'node:net'
 import { describe, expect, test, vi } from 'vitest'
+import { TooSlow } from '../../src/domain/errors.ts'
 import { callSignalOf } from '../../src/http/request/call-signal.ts'
 import {
   encodeFrame,
@@ -10,7 +11,6 @@ import {
   type StreamOutcome,
   writeStream,
 } from '../../src/http/stream/sse.ts'
-import { TooSlow } from '../../src/service/contract.ts'
 import { listen, rawRequest } from './listen.ts'
 
 interface Stream {

@@ -237,7 +237,7 @@ describe('resuming', () => {
       for (const url of [app.url, node.url]) {
         const todo = await asked(here)
         const elsewhere = agentClient(url, here.agent.token)
-        const waiting = elsewhere.call('todos.messages', { ...todo.held, waitMs: 10_000 })
+        const waiting = elsewhere.call('todos.messages', { ...todo.held, waitMs: 25_000 })
         const receipt = await answer(todo.id, 'go on')
         const { state, messages } = await waiting
         expect(state).toBe('claimed')
@@ -261,7 +261,7 @@ describe('resuming', () => {
   test('a holder whose wait expired is told so by its long poll', async () => {
     const here = await desk()
     const todo = await asked(here)
-    const waiting = refusalOf(here.worker.call('todos.messages', { ...todo.held, waitMs: 10_000 }))
+    const waiting = refusalOf(here.worker.call('todos.messages', { ...todo.held, waitMs: 25_000 }))
     await ageWait(app, DAY + 1, todo.id)
     await app.sweep.reap()
     expect((await waiting).data.reason).toBe('stale_fence')
@@ -332,7 +332,7 @@ describe('parked', () => {
     const here = await desk()
     const board = await openBoard(app, `queue=${here.name}`)
     const todo = await asked(here, { hold: false })
-    const waiting = here.other.claim({ waitMs: 10_000 })
+    const waiting = here.other.claim({ waitMs: 25_000 })
     expect(await answer(todo.id, 'yes')).toMatchObject({ outcome: 'requeued', answers: 3 })
     const next = await waiting
     expect(next).toMatchObject({ id: todo.id, unread: [{ answers: 3 }] })

@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import type { Queue, QueueCard } from '../../src/domain/queue.ts'
 import { agentCard, extendedCard } from '../../src/protocol/a2a/card.ts'
 import { OWN_EXTENSIONS } from '../../src/protocol/a2a/extensions.ts'
 import { acceptSend, acceptStream } from '../../src/protocol/v1/accept.ts'
 import { REQUESTS } from '../../src/protocol/v1/schema.ts'
-import type { Queue, QueueCard } from '../../src/service/contract.ts'
 import { queue } from './v1/build.ts'
 
 const WHERE = 'https://work.example/sub/'

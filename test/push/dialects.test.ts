@@ -1,14 +1,10 @@
 // MUSTs 50 to 52, pitfall 47: a webhook is told in the dialect that its config was made in.
-import { Role } from '@a2a-js/sdk'
-import {
-  ClientFactory,
-  DefaultAgentCardResolver,
-  JsonRpcTransportFactory,
-} from '@a2a-js/sdk/client'
 import { A2AClient } from 'a2a-sdk-0.3/client'
 import { expect, test } from 'vitest'
 import { rpc } from '../support/actors.ts'
 import { startReceiver } from '../support/receiver.ts'
+import { connectRpc, fetchAs, request } from '../support/sdk.ts'
+import { card03, message as message03 } from '../support/sdk03.ts'
 import { until } from '../support/until.ts'
 import { peopleOf, startPushApp } from './support.ts'
 
@@ -113,32 +109,9 @@ test('a task that is not kept any more is told to nobody, in place of nothing at
 test('the SDK of 0.3 sets, gets, lists and deletes configs of a task', async () => {
   const receiver = await startReceiver()
   const { client, worker } = await peopleOf(app, 'sdk-old')
-  const fetchImpl: typeof fetch = (input, init) => {
-    const headers = new Headers(init?.headers)
-    headers.set('Authorization', `Bearer ${client.token}`)
-    return fetch(input, { ...init, headers })
-  }
-  // As the card of 0.3 has it.
-  const card = {
-    name: 'sdk-old',
-    description: '',
-    version: '1',
-    protocolVersion: '0.3.0',
-    url: `${app.url}/a2a/sdk-old/`,
-    preferredTransport: 'JSONRPC',
-    capabilities: { streaming: true, pushNotifications: true },
-    defaultInputModes: ['text/plain'],
-    defaultOutputModes: ['text/plain'],
-    skills: [],
-  }
-  const sdk = new A2AClient(card, { fetchImpl })
+  const sdk = new A2AClient(card03(`${app.url}/a2a/sdk-old/`), { fetchImpl: fetchAs(client.token) })
   const sent = await sdk.sendMessage({
-    message: {
-      kind: 'message',
-      messageId: 'm',
-      role: 'user',
-      parts: [{ kind: 'text', text: 'x' }],
-    },
+    message: message03('x'),
     configuration: { blocking: false },
   })
   const task = ('result' in sent && sent.result) as { id: string }
@@ -159,15 +132,7 @@ test('the SDK of 0.3 sets, gets, lists and deletes configs of a task', async () 
 test('the SDK of 1.0 sends with a webhook, and makes, gets, lists and deletes another', async () => {
   const receiver = await startReceiver()
   const { client, worker } = await peopleOf(app, 'sdk-new')
-  const fetchImpl: typeof fetch = (input, init) => {
-    const headers = new Headers(init?.headers)
-    headers.set('Authorization', `Bearer ${client.token}`)
-    return fetch(input, { ...init, headers })
-  }
-  const sdk = await new ClientFactory({
-    transports: [new JsonRpcTransportFactory({ fetchImpl })],
-    cardResolver: new DefaultAgentCardResolver({ path: '.well-known/agent-card.json' }),
-  }).createFromUrl(`${app.url}/a2a/sdk-new/`)
+  const sdk = await connectRpc(client.token, `${app.url}/a2a/sdk-new/`)
   const config = (path: string, taskId = '', id = '') => ({
     tenant: '',
     id,
@@ -176,32 +141,7 @@ test('the SDK of 1.0 sends with a webhook, and makes, gets, lists and deletes an
     token: '',
     authentication: { scheme: 'Bearer', credentials: 'cred' },
   })
-  const sent = await sdk.sendMessage({
-    tenant: '',
-    message: {
-      messageId: 'm',
-      contextId: '',
-      taskId: '',
-      role: Role.ROLE_USER,
-      parts: [
-        {
-          content: { $case: 'text', value: 'x' },
-          metadata: undefined,
-          filename: '',
-          mediaType: '',
-        },
-      ],
-      metadata: undefined,
-      extensions: [],
-      referenceTaskIds: [],
-    },
-    configuration: {
-      acceptedOutputModes: [],
-      taskPushNotificationConfig: config('inline'),
-      returnImmediately: true,
-    },
-    metadata: undefined,
-  })
+  const sent = await sdk.sendMessage(request('x', {}, true, config('inline')))
   const taskId = 'id' in sent ? sent.id : ''
   const made = await sdk.createTaskPushNotificationConfig(config('made', taskId, 'c'))
   expect(made).toMatchObject({ id: 'c', taskId, authentication: { scheme: 'Bearer' } })

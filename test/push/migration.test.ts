@@ -1,27 +1,18 @@
 /** The migration that brings webhooks, on a database that has been in use. */
 import { randomUUID } from 'node:crypto'
-import knexFactory from 'knex'
-import { afterAll, expect, inject, test } from 'vitest'
-import { knexConfig, migrate } from '../../src/store/postgres/migrate.ts'
+import { afterAll, expect, test } from 'vitest'
+import { migrate } from '../../src/store/postgres/migrate.ts'
 import { a2aClient, agentClient } from '../support/actors.ts'
 import { startNode } from '../support/app.ts'
-import { urlOf, withClient } from '../support/database.ts'
+import { databaseBefore } from '../support/before-migration.ts'
+import { withClient } from '../support/database.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { FAST, LOCAL } from './support.ts'
 
-const { url, run } = inject('postgres')
-const name = `${run}_push`
-const databaseUrl = urlOf(url, name)
-await withClient(url, (client) => client.query(`create database ${name}`))
-afterAll(() => withClient(url, (client) => client.query(`drop database ${name} with (force)`)))
+const { url: databaseUrl, drop } = await databaseBefore('0008_push')
+afterAll(drop)
 
 test('tasks of before take webhooks, and tell them what happens from then on', async () => {
-  const knex = knexFactory(knexConfig(databaseUrl))
-  const names = async (): Promise<string[]> =>
-    (await knex.migrate.list())[1].map(({ name }: { name: string }) => name)
-  while ((await names())[0] !== '0008_push') await knex.migrate.up()
-  await knex.destroy()
-
   const id = randomUUID()
   const client = randomUUID()
   await withClient(databaseUrl, async (session) => {

@@ -81,6 +81,21 @@ export const rowsOf = async (sql: Sql, ids: readonly string[]): Promise<Record<s
   return counts
 }
 
+/** Rows whose todo is gone, and which nobody will delete any more. */
+export const orphans = async (sql: Sql): Promise<Record<string, number>> => {
+  const found: Record<string, number> = {}
+  for (const table of TABLES) {
+    const [row] = await sql<{ count: number }>(
+      `select count(*)::int as count from ${table} x
+      where not exists (select from todos t where t.id = x.todo_id)
+        and not exists (select from remains r where r.todo_id = x.todo_id)`,
+      [],
+    )
+    if (row!.count > 0) found[table] = row!.count
+  }
+  return found
+}
+
 /** Null is for ever. */
 export const keepFor = async (
   { query }: Pick<Store['database'], 'query'>,

@@ -1,7 +1,7 @@
 // Below the services: what goes, what stays, and how much at once.
 // Field case: retention.
 import { afterEach, expect, test } from 'vitest'
-import { BATCH, clearRemains, forgetTodos, type Position } from '../../src/store/move/retention.ts'
+import { BATCH, clearRemains, forgetTodos, type Position } from '../../src/store/admin/retention.ts'
 import { openDatabase } from '../../src/store/postgres/database.ts'
 import { withClient } from '../support/database.ts'
 import { openStore } from '../support/store.ts'

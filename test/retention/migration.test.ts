@@ -1,38 +1,25 @@
 /** The migration that brings the retention: on rows of before, beside writers, raced and killed. */
-import { randomUUID } from 'node:crypto'
-import knexFactory from 'knex'
 import pg from 'pg'
-import { afterEach, expect, inject, test } from 'vitest'
-import { forgetTodos } from '../../src/store/move/retention.ts'
+import { afterEach, expect, test } from 'vitest'
+import { forgetTodos } from '../../src/store/admin/retention.ts'
 import { openDatabase } from '../../src/store/postgres/database.ts'
-import { knexConfig, migrate, pendingMigrations } from '../../src/store/postgres/migrate.ts'
-import { urlOf, withClient } from '../support/database.ts'
+import { migrate, pendingMigrations } from '../../src/store/postgres/migrate.ts'
+import { databaseBefore } from '../support/before-migration.ts'
+import { withClient } from '../support/database.ts'
 import { until } from '../support/until.ts'
 import { makeAged, rowsOf } from './aged.ts'
 
-const { url, run } = inject('postgres')
-const names: string[] = []
+const drops: (() => Promise<void>)[] = []
 afterEach(async () => {
-  for (const name of names.splice(0)) {
-    await withClient(url, (client) => client.query(`drop database ${name} with (force)`))
-  }
+  for (const drop of drops.splice(0)) await drop()
 })
 
 const LAST = '0010_retention'
 
 /** A database as the migrations before this one leave it, with rows in it. */
 const before = async (): Promise<{ databaseUrl: string; old: string[] }> => {
-  const name = `${run}_ret_${names.length}_${randomUUID().slice(0, 4)}`
-  names.push(name)
-  await withClient(url, (client) => client.query(`create database ${name}`))
-  const databaseUrl = urlOf(url, name)
-  const knex = knexFactory(knexConfig(databaseUrl))
-  const next = async (): Promise<string> => {
-    const [, pending] = (await knex.migrate.list()) as [unknown, { name: string }[]]
-    return pending[0]!.name
-  }
-  while ((await next()) !== LAST) await knex.migrate.up()
-  await knex.destroy()
+  const { url: databaseUrl, drop } = await databaseBefore(LAST)
+  drops.push(drop)
   const old = await withClient(databaseUrl, async (client) => {
     await client.query(
       `insert into queues (name, card, policy) values ('q', '{"name":"q"}', '{"retentionDays":30}')`,

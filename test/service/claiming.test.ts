@@ -5,6 +5,7 @@ import { startApp } from '../support/app.ts'
 
 const app = await startApp({ pollMs: 60_000 })
 const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
+const access = await app.services.client.enter(client.caller, 'desk')
 const { services } = app
 
 const send = (): Promise<unknown> =>
@@ -13,7 +14,7 @@ const send = (): Promise<unknown> =>
       queue: 'desk',
       message: { messageId: randomUUID(), role: 'ROLE_USER', parts: [{ text: 'x' }] },
     },
-    client.caller,
+    access,
   )
 
 test.each([

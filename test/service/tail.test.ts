@@ -154,7 +154,7 @@ test('however fast the nudges come, whoever follows is told after each read', as
     nudges += 1
     log.entries.push(nudges)
     tail.nudge()
-  }, 2)
+  })
   await until(() => seen.length >= 20, { what: 'entries, while the nudges go on' })
   clearInterval(nudging)
   await until(() => seen.length === nudges, { what: 'the rest' })
@@ -173,13 +173,13 @@ test('a live reader that breaks or refuses pulls from where it was; the others a
   const broken = () => {
     throw new Error('broken')
   }
-  expect(tail.live(0, { take: broken, end })).not.toBeNull()
-  expect(tail.live(0, { take: () => false, end })).not.toBeNull()
-  const off = tail.live(0, { take: (entries) => taken.push(entries) > 0, end })
+  expect(tail.live(0, { push: broken, end })).not.toBeNull()
+  expect(tail.live(0, { push: () => false, end })).not.toBeNull()
+  const off = tail.live(0, { push: (entries) => taken.push(entries) > 0, end })
   log.entries.push(1)
   tail.append(0, [1])
   expect(ends).toBe(2)
-  expect(tail.live(0, { take: () => true, end })).toBeNull()
+  expect(tail.live(0, { push: () => true, end })).toBeNull()
   expect(await tail.next(0, new AbortController().signal)).toEqual([1])
   log.entries.push(2)
   tail.nudge()

@@ -40,7 +40,7 @@ test('16 concurrent claimers on 10,000 todos: each is claimed exactly once and n
     [],
   )
   expect(row).toEqual({ todos: 10_000, attempts: 10_000 })
-}, 120_000)
+})
 
 test('todos are claimed by priority, then by due time', async () => {
   await store.queue('prio')

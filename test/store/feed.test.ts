@@ -74,4 +74,4 @@ test('16 writers, two placers and a reader: nothing is missed, each todo is in o
   }
   expect(new Set(seen.map(({ position }) => position)).size).toBe(seen.length)
   expect(seen.every(({ position }) => position % 2 === 0)).toBe(true)
-}, 60_000)
+})

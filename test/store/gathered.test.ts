@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { rule } from '../../src/domain/lifecycle.ts'
-import { BATCHED } from '../../src/store/move/move.ts'
+import { BATCHED } from '../../src/store/move/verbs.ts'
 import { type Answer, a2aClient, agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
 import { ask, refusalOf, saying } from '../support/steps.ts'
@@ -17,7 +17,7 @@ const claimMany = async (count: number): Promise<Answer[]> => {
   await Promise.all(Array.from({ length: count }, (_, n) => a2a.submit(`text ${n}`)))
   const found: Answer[] = []
   while (found.length < count) {
-    const { todos } = await worker.call('todos.claim', { limit: count, waitMs: 10_000 })
+    const { todos } = await worker.call('todos.claim', { limit: count, waitMs: 25_000 })
     found.push(...todos)
   }
   return found.map((todo) => ({ ...todo, held: { id: todo.id, fence: todo.fence } }))

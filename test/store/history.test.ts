@@ -70,7 +70,7 @@ beforeAll(async () => {
   )
   await database.query('select recount_todos()', [])
   await database.query('vacuum analyze todos, events', [])
-}, 60_000)
+})
 
 const scopes: Record<string, Scope> = {
   'a client': { kind: 'client', clientId: CLIENT, queue: 'q' },

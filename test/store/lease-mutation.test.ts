@@ -8,8 +8,8 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { rule, VERB_NAMES, type Verb } from '../../src/domain/lifecycle.ts'
 import type { Change } from '../../src/store/move/change.ts'
 import { readClaimed } from '../../src/store/move/claim.ts'
-import { one } from '../../src/store/move/conditions.ts'
 import { transitionDue, tryTransition } from '../../src/store/move/move.ts'
+import { one } from '../../src/store/move/pick.ts'
 import { openStore } from '../support/store.ts'
 import { addWorker } from '../support/worker-endpoint.ts'
 
@@ -87,7 +87,9 @@ for (const verb of VERB_NAMES) {
 const rules = Object.entries(RULES)
 
 test('there is a rule for every verb whose statement asks for a lease', () => {
-  const asking = VERB_NAMES.filter((verb) => one(verb).includes('lease_free('))
+  const asking = VERB_NAMES.filter((verb) =>
+    one(verb).parts.some((part) => String(part).includes('lease_free(')),
+  )
   expect(Object.keys(RULES).toSorted()).toEqual(asking.toSorted())
 })
 

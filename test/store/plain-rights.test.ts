@@ -65,7 +65,7 @@ test('a role that owns one schema can migrate, serve, wake and be asked, and lea
     const worker = agentClient(there.url, await vend('work'))
 
     // It waits on the other node: only LISTEN can tell it.
-    const claim = worker.claim({ waitMs: 20_000 })
+    const claim = worker.claim({ waitMs: 25_000 })
     await until(async () => (await metric(there, 'switchboard_waiting_claims')) === 1)
     const { id } = await client.submit('x')
     const claimed = await claim

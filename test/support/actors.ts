@@ -1,6 +1,10 @@
 /** Those who talk to switchboard, by hand and over the wire, with nothing of the server's code. */
 import { randomUUID } from 'node:crypto'
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
+import { scaled } from './timeouts.ts'
+
+/** The server takes a minute at most. */
+const CLAIM_WAIT_MS = Math.min(scaled(25_000), 60_000)
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked into member by member
 export type Answer = any
@@ -104,7 +108,7 @@ export const agentClient = (url: string, token: string) => {
     call,
     /** Claims one todo, waiting for it. */
     claim: async (params: Record<string, unknown> = {}) => {
-      const { todos } = await call('todos.claim', { waitMs: 10_000, ...params })
+      const { todos } = await call('todos.claim', { waitMs: CLAIM_WAIT_MS, ...params })
       if (!todos[0]) throw new Error('nothing came to claim')
       return { ...todos[0], held: { id: todos[0].id, fence: todos[0].fence } }
     },

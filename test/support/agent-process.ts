@@ -6,6 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
+import { childArgs } from './child-args.ts'
 
 const ROOT = path.join(import.meta.dirname, '../..')
 
@@ -20,15 +21,11 @@ export const startAgentProcess = async (
   example: string,
   { url, token }: { url: string; token: string },
 ): Promise<AgentProcess> => {
-  const child: ChildProcess = spawn(
-    process.execPath,
-    ['--import', 'tsx', path.join('examples', example)],
-    {
-      cwd: ROOT,
-      env: { PATH: process.env.PATH, SWITCHBOARD_URL: url, SWITCHBOARD_TOKEN: token },
-      stdio: ['ignore', 'pipe', 'inherit'],
-    },
-  )
+  const child: ChildProcess = spawn(process.execPath, childArgs(path.join('examples', example)), {
+    cwd: ROOT,
+    env: { PATH: process.env.PATH, SWITCHBOARD_URL: url, SWITCHBOARD_TOKEN: token },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   const exited = once(child, 'exit')
   const lines = createInterface({ input: child.stdout! })
   const ready = (async () => {

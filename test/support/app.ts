@@ -3,13 +3,14 @@
  * clients, agents and the operator as the wire sees them.
  */
 import { afterAll } from 'vitest'
-import { createSwitchboard, type Switchboard, type SwitchboardOptions } from '../../src/app.ts'
+import type { NodeOptions } from '../../src/app/options.ts'
+import { createNode, type Switchboard } from '../../src/app.ts'
 import { createLog } from '../../src/base/log.ts'
-import type { Config } from '../../src/config.ts'
 import type { Caller, Endpoint, EndpointVerb } from '../../src/domain/endpoint.ts'
+import { ADMIN_TOKEN, testConfig } from './config.ts'
 import { cloneDatabase, withClient } from './database.ts'
 
-export const ADMIN_TOKEN = 'admin-token-of-the-tests'
+export { ADMIN_TOKEN, testConfig }
 
 export interface Vended {
   endpoint: Endpoint
@@ -27,33 +28,14 @@ export interface App extends Switchboard {
   queue(name: string, policy?: Record<string, unknown>): Promise<{ client: Vended; agent: Vended }>
 }
 
-/** The environment of a test's node. */
-export const testConfig = (more: Partial<Config> = {}): Config => ({
-  databaseUrl: null,
-  directUrl: null,
-  natsUrl: null,
-  dataDir: '/nonexistent',
-  host: '127.0.0.1',
-  port: 0,
-  publicUrl: null,
-  card: 'hybrid',
-  cardKeys: [],
-  adminToken: ADMIN_TOKEN,
-  metricsToken: null,
-  webhookAllowHttp: false,
-  webhookAllow: [],
-  logLevel: 'silent',
-  ...more,
-})
-
-export type AppOptions = Partial<SwitchboardOptions> & { natsUrl?: string }
+export type AppOptions = Partial<NodeOptions> & { natsUrl?: string }
 
 /** A running node on `databaseUrl`; the caller stops it. */
 export const startNode = async (
   databaseUrl: string,
   { natsUrl, ...options }: AppOptions = {},
 ): Promise<Switchboard & { url: string }> => {
-  const node = createSwitchboard({
+  const node = createNode({
     databaseUrl,
     log: createLog(process.env.TEST_LOG === '1' ? 'debug' : 'silent'),
     config: testConfig(natsUrl === undefined ? {} : { natsUrl }),

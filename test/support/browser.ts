@@ -11,8 +11,9 @@ import {
   type Locator,
   type Page,
 } from 'playwright-core'
-import { afterAll, afterEach, expect, vi } from 'vitest'
+import { afterAll, afterEach, expect } from 'vitest'
 import type { Switchboard } from '../../src/app.ts'
+import { scaled } from './timeouts.ts'
 
 const SYSTEM = '/usr/bin/chromium'
 
@@ -26,12 +27,10 @@ const find = async (): Promise<{ executablePath: string; args: string[] }> => {
 const allComplaints: string[] = []
 
 /** A browser that shares its machine with others is slow, and nothing here is about speed. */
-const STEP_MS = 30_000
-const TEST_MS = 120_000
+const STEP_MS = scaled(30_000)
 
 /** Closed after the last test of the file; after each, no page may have complained of anything. */
 export const openBrowser = async (): Promise<Browser> => {
-  vi.setConfig({ testTimeout: TEST_MS })
   const { executablePath, args } = await find()
   // Whoever runs as root, as containers do, has no sandbox.
   const browser = await chromium.launch({ executablePath, args: [...args, '--no-sandbox'] })

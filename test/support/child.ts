@@ -10,6 +10,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import type { EmbeddedPostgres } from '../../src/embedded.ts'
+import { childArgs } from './child-args.ts'
 import { until } from './until.ts'
 
 export const ROOT = path.join(import.meta.dirname, '../..')
@@ -43,7 +44,9 @@ export interface ChildOptions {
 }
 
 const spawnChild = (args: string[], { uid, env = {}, cwd = ROOT }: ChildOptions): ChildProcess => {
-  const words = ['--import', 'tsx', 'test/support/embedded-child.ts', ...args]
+  const file = 'test/support/embedded-child.ts'
+  // Elsewhere lie the sources alone.
+  const words = [...(cwd === ROOT ? childArgs(file) : ['--import', 'tsx', file]), ...args]
   const child = spawn(process.execPath, words, {
     cwd,
     env: { PATH: process.env.PATH, TMPDIR: os.tmpdir(), ...env },
@@ -75,6 +78,18 @@ export const runChild = async (args: string[], options: ChildOptions = {}): Prom
       await exit
     },
   }
+}
+
+const ofThisFile = new Set<ChildProcess>()
+
+/** Ends it with the test file, if nobody ended it before. */
+export const endWithFile = (child: ChildProcess): void => {
+  ofThisFile.add(child)
+  child.once('exit', () => ofThisFile.delete(child))
+}
+
+export const endOfFile = async (): Promise<void> => {
+  await Promise.all([...ofThisFile].map(killed))
 }
 
 export const killed = async (child: ChildProcess): Promise<void> => {

@@ -33,3 +33,14 @@ export const install = (folder: string): void => {
   for (const name of withDependencies(['pg', 'tsx'])) copy(`node_modules/${name}`)
   copy(`node_modules/${PACKAGE}`, (file) => !isLink(file))
 }
+
+/** A copy of a folder whose files are those of the first, by hard links: quick, however many. */
+export const linkTree = (from: string, to: string): void => {
+  fs.mkdirSync(to, { recursive: true })
+  for (const entry of fs.readdirSync(from, { withFileTypes: true })) {
+    const [source, target] = [path.join(from, entry.name), path.join(to, entry.name)]
+    if (entry.isDirectory()) linkTree(source, target)
+    else if (entry.isSymbolicLink()) fs.symlinkSync(fs.readlinkSync(source), target)
+    else fs.linkSync(source, target)
+  }
+}

@@ -3,8 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import fs from 'node:fs'
 import net, { type AddressInfo } from 'node:net'
 import path from 'node:path'
-import { afterAll } from 'vitest'
-import { killed } from './child.ts'
+import { endWithFile } from './child.ts'
 import { isRoot, NOBODY } from './system.ts'
 import { until } from './until.ts'
 
@@ -35,9 +34,6 @@ const answers = (port: number): Promise<boolean> =>
     socket.once('connect', done(true)).once('error', done(false))
   })
 
-const children: ChildProcess[] = []
-afterAll(() => Promise.all(children.map(killed)))
-
 /** Runs it, not as root, and comes back once it takes connections on the port. */
 export const startProgram = async (
   file: string,
@@ -49,7 +45,7 @@ export const startProgram = async (
     stdio: 'ignore',
     ...(isRoot && { uid }),
   })
-  children.push(child)
+  endWithFile(child)
   await until(
     async () => {
       if (child.exitCode !== null) throw new Error(`${file} ended with ${child.exitCode}`)

@@ -33,7 +33,7 @@ export interface Receiver {
   /** Of one path, in the order they came. */
   at(path: string): Told[]
   /** Once so many have come to the path. */
-  came(path: string, count: number, timeoutMs?: number): Promise<Told[]>
+  came(path: string, count: number): Promise<Told[]>
   close(): Promise<void>
 }
 
@@ -78,10 +78,9 @@ export const openReceiver = async (script: Script = () => 200): Promise<Receiver
     port,
     told,
     at,
-    came: (path, count, timeoutMs = 10_000) =>
+    came: (path, count) =>
       until(() => (at(path).length >= count ? at(path) : null), {
         what: `${count} deliveries to ${path}`,
-        timeoutMs,
       }),
     close,
   }

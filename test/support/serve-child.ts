@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { ADMIN_TOKEN } from './app.ts'
 import { ROOT } from './child.ts'
+import { childArgs } from './child-args.ts'
 
 export interface ServeOptions {
   databaseUrl: string
@@ -15,18 +16,23 @@ export interface ServeOptions {
 
 /** Its caller ends it. `listening` is its address; rejects where it ends before. */
 export const spawnServe = ({ databaseUrl, env = {}, options = [], imports = [] }: ServeOptions) => {
-  const loads = ['tsx', ...imports].flatMap((name) => ['--import', name])
-  const child = spawn(process.execPath, [...loads, 'src/cli/main.ts', 'serve', ...options], {
-    cwd: ROOT,
-    env: {
-      PATH: process.env.PATH,
-      DATABASE_URL: databaseUrl,
-      PORT: '0',
-      SWITCHBOARD_ADMIN_TOKEN: ADMIN_TOKEN,
-      ...env,
+  // What is loaded before it is TypeScript, too.
+  const loads = imports.length > 0 ? ['tsx', ...imports].flatMap((name) => ['--import', name]) : []
+  const child = spawn(
+    process.execPath,
+    [...loads, ...childArgs('src/cli/main.ts'), 'serve', ...options],
+    {
+      cwd: ROOT,
+      env: {
+        PATH: process.env.PATH,
+        DATABASE_URL: databaseUrl,
+        PORT: '0',
+        SWITCHBOARD_ADMIN_TOKEN: ADMIN_TOKEN,
+        ...env,
+      },
+      stdio: ['ignore', 'pipe', 'pipe'],
     },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
+  )
   const log: string[] = []
   const lines = createInterface({ input: child.stderr })
   const listening = new Promise<string>((resolve, reject) => {

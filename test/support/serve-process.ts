@@ -1,7 +1,6 @@
 /** The server as it runs in production: a `serve` process, on the database of a test. */
 import type { ChildProcess } from 'node:child_process'
-import { afterAll } from 'vitest'
-import { killed } from './child.ts'
+import { endWithFile } from './child.ts'
 import { spawnServe } from './serve-child.ts'
 
 export interface ServeProcess {
@@ -20,9 +19,6 @@ export const serveProcessWith = async (
   ...options: string[]
 ): Promise<ServeProcess> => {
   const serving = spawnServe({ env, databaseUrl, options })
-  children.push(serving.child)
+  endWithFile(serving.child)
   return { ...serving, url: await serving.listening }
 }
-
-const children: ChildProcess[] = []
-afterAll(() => Promise.all(children.map(killed)))

@@ -1,12 +1,15 @@
+import { scaled } from './timeouts.ts'
+
 /**
  * Waits for something to become true, instead of sleeping and hoping. What the condition throws
  * counts as "not yet", and is told when the time is up.
  */
 export const until = async <T>(
   condition: () => T | Promise<T>,
-  { timeoutMs = 10_000, what = 'the condition' }: { timeoutMs?: number; what?: string } = {},
+  { timeoutMs = 20_000, what = 'the condition' }: { timeoutMs?: number; what?: string } = {},
 ): Promise<NonNullable<T>> => {
-  const deadline = performance.now() + timeoutMs
+  const limitMs = scaled(timeoutMs)
+  const deadline = performance.now() + limitMs
   for (let pauseMs = 5; ; pauseMs = Math.min(25, pauseMs + 5)) {
     let last: unknown
     let cause: unknown
@@ -18,7 +21,7 @@ export const until = async <T>(
     }
     if (performance.now() > deadline) {
       const seen = cause === undefined ? `last seen: ${String(last)}` : `last error: ${cause}`
-      throw new Error(`${what} did not come about within ${timeoutMs} ms (${seen})`, { cause })
+      throw new Error(`${what} did not come about within ${limitMs} ms (${seen})`, { cause })
     }
     await new Promise((resolve) => setTimeout(resolve, pauseMs))
   }

@@ -16,7 +16,7 @@ import type {
   BoardLane,
   BoardPage,
   BoardService,
-} from '../../service/contract.ts'
+} from '../../service/board/lanes.ts'
 import type { ReadSnapshot } from '../stream/feeds.ts'
 import type { Frame } from '../stream/sse.ts'
 

@@ -8,7 +8,7 @@ import { type Request, type Response, Router } from 'express'
 import { invalid, Refusal } from '../../domain/errors.ts'
 import { WireRefusal } from '../../protocol/errors.ts'
 import { parseJson } from '../../rpc/envelope.ts'
-import type { BoardSessions } from '../../service/contract.ts'
+import type { BoardSessions } from '../../service/board/sessions.ts'
 import { readText } from '../request/body.ts'
 import { createSameOrigin } from './same-origin.ts'
 

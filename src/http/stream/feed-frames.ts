@@ -6,7 +6,8 @@
 import { createMemo } from '../../base/memo.ts'
 import type { FeedEvent } from '../../domain/todo.ts'
 import { readyOf, transitionOf } from '../../protocol/json/feed.ts'
-import type { BoardFilter, Gap, OpenFeed } from '../../service/contract.ts'
+import type { BoardFilter } from '../../service/board/lanes.ts'
+import type { Gap, OpenFeed } from '../../service/watch/subscription.ts'
 import type { Frame, Source } from './sse.ts'
 
 /** Without an id: a reader that breaks off here must be told of the gap again. */

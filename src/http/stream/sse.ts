@@ -7,7 +7,7 @@
  * last, at a moment of its own. What the frames say is the caller's business.
  */
 import type { ServerResponse } from 'node:http'
-import { TooSlow } from '../../service/contract.ts'
+import { TooSlow } from '../../domain/errors.ts'
 import { isStopping } from '../request/call-signal.ts'
 
 /** One event. `data` is written as JSON on one line; a frame without it carries only its id. */

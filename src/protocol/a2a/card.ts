@@ -7,8 +7,8 @@
 
 import { defined } from '../../base/defined.ts'
 import { Refusal } from '../../domain/errors.ts'
+import type { AgentExtension, Queue, QueueCard } from '../../domain/queue.ts'
 import type { Json, JsonObject } from '../../domain/todo.ts'
-import type { AgentExtension, Queue, QueueCard } from '../../service/contract.ts'
 import { isObject } from '../json/object.ts'
 import { declaredExtensions } from './extensions.ts'
 import { type AgentInterface, interfacesOf, offersPush, offersStreaming } from './interfaces.ts'

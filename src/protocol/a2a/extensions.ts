@@ -4,7 +4,7 @@
  * card; each has a document in docs/extensions/. Their keys work unasked, too: an extension that
  * is active here changes nothing but the answer's header.
  */
-import type { AgentExtension, QueueCard } from '../../service/contract.ts'
+import type { AgentExtension, QueueCard } from '../../domain/queue.ts'
 import { WireRefusal } from '../errors.ts'
 import type { QueueCall } from '../method.ts'
 

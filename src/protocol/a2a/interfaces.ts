@@ -2,7 +2,7 @@
  * What this server serves of A2A: every pair of protocol version and binding, and what it can do
  * at all. Cards are made from it, so a card declares what is answered and nothing else.
  */
-import type { QueueCard } from '../../service/contract.ts'
+import type { QueueCard } from '../../domain/queue.ts'
 
 interface ServedInterface {
   /** `Major.Minor`. */

@@ -11,7 +11,7 @@ import {
   type Timeouts,
 } from '../../domain/policy.ts'
 import type { JsonObject } from '../../domain/todo.ts'
-import { IDEMPOTENCY_MEMBER, WAIT_MEMBER } from '../../service/contract.ts'
+import { IDEMPOTENCY_MEMBER, WAIT_MEMBER } from '../../domain/todo.ts'
 import { seconds } from '../json/fields.ts'
 import { name } from '../json/parts.ts'
 

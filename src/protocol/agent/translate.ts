@@ -3,7 +3,7 @@
  * outside rely on them, so members may be added and are never renamed.
  */
 import type { Attempt, Todo, TodoPage, TodoView } from '../../domain/todo.ts'
-import type { ClaimedTodo } from '../../service/contract.ts'
+import type { ClaimedTodo } from '../../service/claims/claim.ts'
 import { withoutSecrets } from '../json/secrets.ts'
 import {
   fromAttempt,

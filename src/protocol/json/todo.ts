@@ -26,15 +26,15 @@ export const fromMessages = (messages: readonly StoredMessage[]) => ({
 })
 
 /** The limits that bind this attempt: moments, and the seconds it may go without progress. */
-export const fromDeadlines = ({ limits, startedAt, closeAt }: Todo) => ({
-  ...(startedAt &&
-    limits.startToCloseSeconds !== null && {
-      startToClose: fromTime(new Date(startedAt.getTime() + limits.startToCloseSeconds * 1000)),
+export const fromDeadlines = (todo: Todo) => ({
+  ...(todo.startedAt &&
+    todo.startToCloseSeconds !== null && {
+      startToClose: fromTime(new Date(todo.startedAt.getTime() + todo.startToCloseSeconds * 1000)),
     }),
-  ...(closeAt && { scheduleToClose: fromTime(closeAt) }),
-  ...(limits.heartbeatSeconds !== null && { heartbeatSeconds: limits.heartbeatSeconds }),
-  ...(limits.scheduleToStartSeconds !== null && {
-    scheduleToStartSeconds: limits.scheduleToStartSeconds,
+  ...(todo.closeAt && { scheduleToClose: fromTime(todo.closeAt) }),
+  ...(todo.heartbeatSeconds !== null && { heartbeatSeconds: todo.heartbeatSeconds }),
+  ...(todo.scheduleToStartSeconds !== null && {
+    scheduleToStartSeconds: todo.scheduleToStartSeconds,
   }),
 })
 

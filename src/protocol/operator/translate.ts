@@ -5,16 +5,13 @@
 import type { z } from 'zod'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import { type Delivery, maskUrl } from '../../domain/push.ts'
+import type { Queue } from '../../domain/queue.ts'
 import type { TodoFilter, TodoPage, TodoView } from '../../domain/todo.ts'
 import type { Why } from '../../domain/why.ts'
-import type {
-  AnswerLinks,
-  BoardSession,
-  OperatorService,
-  Question,
-  Queue,
-  Shown,
-} from '../../service/contract.ts'
+import type { AnswerLinks } from '../../service/board/answer-links.ts'
+import type { BoardSession } from '../../service/board/sessions.ts'
+import type { OperatorService, Shown } from '../../service/operator/operator.ts'
+import type { Question } from '../../service/tasks/questions.ts'
 import { formOf } from '../json/answer-form.ts'
 import { toFilter } from '../json/fields.ts'
 import { withoutSecrets } from '../json/secrets.ts'

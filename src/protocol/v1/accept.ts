@@ -3,8 +3,8 @@
  * the extended card, media types. Checked after the params and before a service is asked.
  */
 import { invalid, Refusal } from '../../domain/errors.ts'
+import type { Queue } from '../../domain/queue.ts'
 import type { Part } from '../../domain/todo.ts'
-import type { Queue } from '../../service/contract.ts'
 import { inputModesOf } from '../a2a/card.ts'
 import { offersPush, offersStreaming } from '../a2a/interfaces.ts'
 import { INLINE_PUSH } from './push.ts'

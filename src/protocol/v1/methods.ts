@@ -7,7 +7,7 @@
 import { withDeadline } from '../../base/time.ts'
 import { invalid, Refusal } from '../../domain/errors.ts'
 import type { TodoView } from '../../domain/todo.ts'
-import type { Sent } from '../../service/contract.ts'
+import type { Sent } from '../../service/tasks/client.ts'
 import { answering, own, sending, sendingOwn } from '../a2a/access.ts'
 import { type AgentCard, agentCard, extendedCard } from '../a2a/card.ts'
 import { readIdempotencyKey, readWait } from '../a2a/send-options.ts'
@@ -58,7 +58,7 @@ const send = async (ctx: QueueCall, request: SendMessageRequest): Promise<Sent> 
       ...(id !== undefined && { id }),
       ...(idempotencyKey !== undefined && { idempotencyKey }),
     },
-    ctx.caller,
+    ctx.access,
   )
   if (sent.pushSecret !== undefined) showSecret(ctx, sent.pushSecret)
   return sent

@@ -21,7 +21,7 @@ import type {
   TodoPage,
   TodoView,
 } from '../../domain/todo.ts'
-import type { Send } from '../../service/contract.ts'
+import type { Send } from '../../service/tasks/client.ts'
 import { readBusy, readEffects, readTimeouts } from '../a2a/send-options.ts'
 import { INLINE_PUSH, toPushConfig } from './push.ts'
 import type { ListTasksRequest, SendMessageRequest, TaskState } from './schema.ts'

@@ -1,50 +1,51 @@
 /**
  * The last hour in minutes: how much was finished, how long todos waited to be claimed, and how old
- * the oldest claimable one was. Counted from the feed's events as they come, beginning with those
- * of the hour before; kept only as long as somebody looks.
+ * the oldest claimable one was. It is counted from the feed's events as they come, beginning with
+ * those of the hour before, and only as long as somebody looks.
  */
-import type { Log } from '../../base/log.ts'
 import { isTransition, phaseOf } from '../../domain/lifecycle.ts'
 import type { FeedEvent } from '../../domain/todo.ts'
-import type { Database } from '../../store/postgres/database.ts'
 import { readClock, readFeedBounds, readRecentFeed } from '../../store/todos/events.ts'
-import type { Activity, ActivityMinute, Watch } from '../contract.ts'
+import type { Parts } from '../parts.ts'
+import type { Watch } from '../watch/watch.ts'
+
+/** What happened in one minute. */
+interface ActivityMinute {
+  at: Date
+  /** How many todos ended, and how many of them as dead letters. */
+  finished: number
+  dead: number
+  /** How long the claimed ones had been claimable, in seconds; null if none was claimed. */
+  waited: { mean: number; max: number } | null
+  /** How long the oldest claimable todo had been so at its end, in seconds. */
+  oldest: number
+}
+
+export interface Activity {
+  /** The last hour, oldest first, up to the current minute. Null means all queues. */
+  read(queues: readonly string[] | null): Promise<{ minutes: ActivityMinute[] }>
+}
 
 const MINUTE_MS = 60_000
 const MINUTES = 60
-/** How many events of before are read at most; of a busier hour less of it is shown. */
-const RECENT_EVENTS = 20_000
-/** Claimable todos remembered in a queue; the oldest are, and those matter. */
-const CLAIMABLE_KEPT = 50_000
-const UNWATCHED_MS = 10 * MINUTE_MS
+/** How many past events are read; of a busier hour we show less. */
+const MAX_RECENT_EVENTS = 20_000
+/** How many claimable todos of a queue are remembered: the oldest, which are those that matter. */
+const MAX_CLAIMABLE = 50_000
+const IDLE_MS = 10 * MINUTE_MS
 
-interface Minute {
-  finished: number
-  dead: number
-  claims: number
-  waitedMs: number
-  longestMs: number
-  oldestMs: number
-}
+const BLANK = { finished: 0, dead: 0, claims: 0, waitedMs: 0, longestMs: 0, oldestMs: 0 }
+type Minute = typeof BLANK
 
-const blank = (): Minute => ({
-  finished: 0,
-  dead: 0,
-  claims: 0,
-  waitedMs: 0,
-  longestMs: 0,
-  oldestMs: 0,
-})
-
-/** One queue's minutes, by number since the epoch, and what may be claimed from it. */
-const createQueuePulse = () => {
+/** One queue's minutes, by their number since the epoch, and its claimable todos. */
+const createQueueActivity = () => {
   const minutes = new Map<number, Minute>()
-  /** In the order in which they became claimable: the first is the oldest. */
+  /** In the order in which they became claimable, so the first is the oldest. */
   const claimable = new Map<string, number>()
   let current: number | null = null
 
   const minute = (number: number): Minute => {
-    const known = minutes.get(number) ?? blank()
+    const known = minutes.get(number) ?? { ...BLANK }
     minutes.set(number, known)
     return known
   }
@@ -67,7 +68,7 @@ const createQueuePulse = () => {
   }
 
   return {
-    take(event: FeedEvent): void {
+    add(event: FeedEvent): void {
       const at = event.at.getTime()
       advance(Math.floor(at / MINUTE_MS))
       const now = minute(Math.floor(at / MINUTE_MS))
@@ -84,7 +85,7 @@ const createQueuePulse = () => {
         if (phase === 'ended' && event.to === 'failed') now.dead += 1
         if (phase !== 'waiting') claimable.delete(event.todoId)
       }
-      if (event.ready && claimable.size < CLAIMABLE_KEPT) claimable.set(event.todoId, at)
+      if (event.ready && claimable.size < MAX_CLAIMABLE) claimable.set(event.todoId, at)
     },
     read(number: number, nowMs: number): (Minute | undefined)[] {
       advance(number)
@@ -94,10 +95,10 @@ const createQueuePulse = () => {
   }
 }
 
-type QueuePulse = ReturnType<typeof createQueuePulse>
+type QueueActivity = ReturnType<typeof createQueueActivity>
 
 const merge = (all: readonly (Minute | undefined)[], number: number): ActivityMinute => {
-  const sum = blank()
+  const sum = { ...BLANK }
   for (const each of all) {
     if (!each) continue
     sum.finished += each.finished
@@ -112,53 +113,51 @@ const merge = (all: readonly (Minute | undefined)[], number: number): ActivityMi
   return { at: new Date(number * MINUTE_MS), finished, dead, waited, oldest: oldestMs / 1000 }
 }
 
-export interface ActivityParts {
-  database: Database
+interface ActivityParts extends Pick<Parts, 'database' | 'log'> {
   watch: Pick<Watch, 'feed'>
-  log: Pick<Log, 'warn'>
 }
 
-export interface RunningPulse extends Activity {
+export interface RunningActivity extends Activity {
   stop(): void
 }
 
-/** What one following of the feed has counted so far. */
-interface Counted {
-  queues: Map<string, QueuePulse>
+/** What was counted so far from one opening of the feed. */
+interface Counts {
+  queues: Map<string, QueueActivity>
   /** By the database's clock. */
   nowMs: () => number
 }
 
-export const createActivity = ({ database, watch, log }: ActivityParts): RunningPulse => {
-  let current: { counting: Promise<Counted>; ending: AbortController } | null = null
-  let lookedAt = 0
+export const createActivity = ({ database, watch, log }: ActivityParts): RunningActivity => {
+  let current: { counting: Promise<Counts>; ending: AbortController } | null = null
+  let readAt = 0
 
-  const take = (queues: Counted['queues'], event: FeedEvent): void => {
-    const pulse = queues.get(event.queue) ?? createQueuePulse()
-    queues.set(event.queue, pulse)
-    pulse.take(event)
+  const add = (queues: Counts['queues'], event: FeedEvent): void => {
+    const queue = queues.get(event.queue) ?? createQueueActivity()
+    queues.set(event.queue, queue)
+    queue.add(event)
   }
 
-  const begin = async (ending: AbortController): Promise<Counted> => {
-    const queues: Counted['queues'] = new Map()
+  const begin = async (ending: AbortController): Promise<Counts> => {
+    const queues: Counts['queues'] = new Map()
     const { newest } = await readFeedBounds(database)
     const feed = await watch.feed(newest + 1, null, ending.signal)
     const [clock, recent] = await Promise.all([
       readClock(database),
-      readRecentFeed(database, newest, RECENT_EVENTS),
+      readRecentFeed(database, newest, MAX_RECENT_EVENTS),
     ])
-    for (const event of recent) take(queues, event)
+    for (const event of recent) add(queues, event)
     void (async () => {
       for await (const event of feed.events) {
         if ('gap' in event || event.position <= newest) continue
-        take(queues, event)
-        if (performance.now() - lookedAt > UNWATCHED_MS) break
+        add(queues, event)
+        if (performance.now() - readAt > IDLE_MS) break
       }
     })()
       .catch((error: unknown) => log.warn({ err: error }, 'the pulse of the board broke off'))
       .finally(() => end(ending))
-    const readAt = performance.now()
-    return { queues, nowMs: () => clock.getTime() + performance.now() - readAt }
+    const openedAt = performance.now()
+    return { queues, nowMs: () => clock.getTime() + performance.now() - openedAt }
   }
 
   const end = (ending: AbortController): void => {
@@ -166,7 +165,7 @@ export const createActivity = ({ database, watch, log }: ActivityParts): Running
     if (current?.ending === ending) current = null
   }
 
-  const count = (): Promise<Counted> => {
+  const count = (): Promise<Counts> => {
     if (current) return current.counting
     const ending = new AbortController()
     const counting = begin(ending)
@@ -177,12 +176,12 @@ export const createActivity = ({ database, watch, log }: ActivityParts): Running
 
   return {
     read: async (names) => {
-      lookedAt = performance.now()
+      readAt = performance.now()
       const { queues, nowMs } = await count()
       const now = nowMs()
       const number = Math.floor(now / MINUTE_MS)
       const shown = [...queues].filter(([name]) => names === null || names.includes(name))
-      const read = shown.map(([, pulse]) => pulse.read(number, now))
+      const read = shown.map(([, queue]) => queue.read(number, now))
       return {
         minutes: Array.from({ length: MINUTES }, (_, i) =>
           merge(

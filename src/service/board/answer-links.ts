@@ -1,35 +1,63 @@
 /**
  * Links with which somebody without an account answers one question, once. The secret in the
- * address is random and kept as its hash. The answer carries the link's id as its message id, so
- * that it is taken at most once whatever is pressed how often, on whichever node; and that it was
- * taken is read from the conversation and nowhere else.
+ * address is random, and only its hash is kept. The answer carries the link's id as its message id,
+ * so it is accepted at most once, however often and on whichever node somebody submits it. Whether
+ * it was accepted is read from the conversation and nowhere else.
  */
-
-import { EVERYTHING, watchScope } from '../../domain/endpoint.ts'
-import { Refusal } from '../../domain/errors.ts'
-import type { TodoView } from '../../domain/todo.ts'
+import { type Caller, EVERYTHING, watchScope } from '../../domain/endpoint.ts'
+import { isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
+import type { State } from '../../domain/lifecycle.ts'
+import type { JsonObject, Message, Part, TodoView } from '../../domain/todo.ts'
 import {
   type AnswerLinkRow,
   addAnswerLink,
   readAnswerLink,
 } from '../../store/admin/answer-links.ts'
-import type { Database } from '../../store/postgres/database.ts'
 import { type AnswerRow, readAnswer } from '../../store/todos/questions.ts'
 import { readAnswerSchema, readView } from '../../store/todos/view.ts'
-import type { AnswerLinks, LinkedQuestion } from '../contract.ts'
-import type { Registry } from '../registry.ts'
+import type { Parts } from '../parts.ts'
 import { asks } from '../tasks/questions.ts'
 import type { Reply } from '../tasks/reply.ts'
 import { hashOf, isSecret, newSecret } from './secret.ts'
 
+/** A question as somebody with a link to it sees it. */
+export interface LinkedQuestion {
+  /** `changed`: the todo no longer asks this, and nobody has answered. */
+  status: 'open' | 'answered' | 'expired' | 'changed'
+  /** The name of the agent that asks, and the message with its task. */
+  agent: string
+  task: Message | null
+  asked: Message
+  state: State
+  schema: JsonObject | null
+  /** Until when this link can be used. */
+  until: Date
+  /** Who answered, as far as we know, when, and whether with this link. */
+  answered: { by: string | null; at: Date; here: boolean } | null
+}
+
+export interface AnswerLinks {
+  /** Refuses: not_found, wrong_state (the todo asks nothing). */
+  create(
+    id: string,
+    seconds: number | undefined,
+    caller: Caller,
+  ): Promise<{ url: string; question: number; expiresAt: Date }>
+  /** Null if the secret is not one of ours, or the todo is gone. */
+  open(secret: string): Promise<LinkedQuestion | null>
+  /** The question as it is afterwards, whoever has answered it. Refuses: invalid (the schema). */
+  answer(
+    secret: string,
+    answer: { parts: Part[]; by: string | null },
+  ): Promise<{ question: LinkedQuestion; taken: boolean } | null>
+}
+
 const DEFAULT_SECONDS = 86_400
 
-/** Where the answer says who gave it. */
+/** The metadata key under which the answer says who gave it. */
 const BY = 'answeredBy'
 
-export interface AnswerLinksParts {
-  database: Database
-  registry: Pick<Registry, 'queue'>
+interface AnswerLinksParts extends Pick<Parts, 'database' | 'registry'> {
   reply: Reply
   publicUrl: () => string
 }
@@ -38,11 +66,11 @@ const PREFIX = 'answer-link-'
 const messageIdOf = ({ id }: AnswerLinkRow): string => `${PREFIX}${id}`
 
 const answeredOf = (link: AnswerLinkRow, answer: AnswerRow): LinkedQuestion['answered'] => {
-  const here = answer.message_id === messageIdOf(link)
-  // Only an answer by a link, this one or another, is taken at its word.
-  const linked = answer.sender === null && answer.message_id.startsWith(PREFIX)
+  const here = answer.messageId === messageIdOf(link)
+  // Only an answer by a link, this one or another, may say who gave it.
+  const linked = answer.sender === null && answer.messageId.startsWith(PREFIX)
   const by = linked ? answer.metadata?.[BY] : answer.sender
-  return { by: typeof by === 'string' ? by : null, at: answer.received_at, here }
+  return { by: typeof by === 'string' ? by : null, at: answer.receivedAt, here }
 }
 
 const statusOf = (
@@ -61,8 +89,8 @@ export const createAnswerLinks = (parts: AnswerLinksParts): AnswerLinks => {
   const find = async (secret: string): Promise<AnswerLinkRow | null> =>
     isSecret(secret) ? readAnswerLink(database, hashOf(secret)) : null
 
-  const look = async (link: AnswerLinkRow): Promise<LinkedQuestion | null> => {
-    const { todo_id: id, question } = link
+  const read = async (link: AnswerLinkRow): Promise<LinkedQuestion | null> => {
+    const { todoId: id, question } = link
     const view = await readView(database, id, EVERYTHING, false)
     const asked = view?.messages.find(({ seq }) => seq === question)
     if (!view || !asked) return null
@@ -78,16 +106,15 @@ export const createAnswerLinks = (parts: AnswerLinksParts): AnswerLinks => {
       asked: asked.message,
       state: view.todo.state,
       schema,
-      until: link.expires_at,
+      until: link.expiresAt,
       answered: answer && answeredOf(link, answer),
     }
   }
 
   return {
     create: async (id, seconds = DEFAULT_SECONDS, caller) => {
-      const view = await readView(database, id, watchScope(caller, 'answer'), false)
-      if (!view) throw new Refusal('not_found')
-      const { todo } = view
+      const scope = watchScope(caller, 'answer')
+      const { todo } = orNotFound(await readView(database, id, scope, false))
       if (!asks(todo)) throw new Refusal('wrong_state', { id, state: todo.state })
       const secret = newSecret()
       const link = await addAnswerLink(database, {
@@ -97,43 +124,40 @@ export const createAnswerLinks = (parts: AnswerLinksParts): AnswerLinks => {
         seconds,
       })
       const url = `${publicUrl().replace(/\/+$/, '')}/answer/${secret}`
-      return { url, question: todo.statusSeq, expiresAt: link.expires_at }
+      return { url, question: todo.statusSeq, expiresAt: link.expiresAt }
     },
 
     open: async (secret) => {
       const link = await find(secret)
-      return link && look(link)
+      return link && read(link)
     },
 
-    answer: async (secret, { parts: said, by }) => {
+    answer: async (secret, { parts, by }) => {
       const link = await find(secret)
-      const question = link && (await look(link))
+      const question = link && (await read(link))
       if (!link || !question) return null
       if (question.status !== 'open') return { question, taken: false }
       const message = {
         messageId: messageIdOf(link),
         role: 'ROLE_USER' as const,
-        parts: said,
+        parts,
         ...(by !== null && { metadata: { [BY]: by } }),
       }
       let taken = false
       try {
-        const { receipt } = await reply(
-          link.todo_id,
+        const { receipt } = await reply({
+          id: link.todoId,
           message,
-          EVERYTHING,
-          null,
-          null,
-          undefined,
-          link.question,
-        )
+          scope: EVERYTHING,
+          senderId: null,
+          question: link.question,
+        })
         taken = receipt.outcome !== 'repeated'
       } catch (error) {
-        // Answered, taken back or ended in this very moment: the question says which.
-        const kinds = ['wrong_state', 'finished', 'not_found']
-        if (!(error instanceof Refusal && kinds.includes(error.kind))) throw error
+        // It was answered, taken back or ended in this very moment: the question says which.
+        if (!isRefusal(error, 'wrong_state', 'finished', 'not_found')) throw error
       }
-      const now = await look(link)
+      const now = await read(link)
       return now && { question: now, taken }
     },
   }

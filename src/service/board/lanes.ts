@@ -1,10 +1,12 @@
 /**
- * What the board shows: lanes of todos, a page at a time, each as a card with what it asks and of
+ * What the board shows: lanes of todos, a page at a time, each todo as a card with what it asks and
  * whom. A lane is a phase of life (domain/lifecycle.ts), so no state is named here but `failed`,
- * which is in two of them and, dead, in one of its own.
+ * which is in two lanes and, as dead letters, in one of its own.
  */
 
-import { watchScope } from '../../domain/endpoint.ts'
+import { defined } from '../../base/defined.ts'
+import { type Caller, watchScope } from '../../domain/endpoint.ts'
+import type { Phase } from '../../domain/lifecycle.ts'
 import {
   ENDED_STATES,
   HELD_STATES,
@@ -14,14 +16,56 @@ import {
   STATES,
   type State,
 } from '../../domain/lifecycle.ts'
-import type { TodoFilter, TodoView } from '../../domain/todo.ts'
+import type { EventDetail, TodoFilter, TodoView } from '../../domain/todo.ts'
 import { readEndpointsById } from '../../store/admin/endpoints.ts'
-import type { Database } from '../../store/postgres/database.ts'
 import { listTodos } from '../../store/todos/list.ts'
 import { readNotes } from '../../store/todos/questions.ts'
-import type { BoardCard, BoardLane, BoardService } from '../contract.ts'
+import type { Parts } from '../parts.ts'
 import type { Registry } from '../registry.ts'
+import type { Question } from '../tasks/questions.ts'
 import { questionsOf } from '../tasks/questions.ts'
+
+/** A todo with what a card shows. */
+export interface BoardCard {
+  view: TodoView
+  /** What it asks; null if it asks nothing. */
+  question: Question | null
+  /** The name of the endpoint that sent it; null if an operator did. */
+  client: string | null
+  /** The last report of its progress, while it is held. */
+  progress: Pick<EventDetail, 'note' | 'percent'> | null
+}
+
+/** A lane is a phase of life; `dead` holds the dead letters among those that have ended. */
+export type BoardLane = Phase | 'dead'
+
+export interface BoardPage {
+  cards: BoardCard[]
+  /** How many there are, counted only up to {@link BoardService.countedTo}. */
+  total: number
+  nextPageToken: string
+}
+
+/** A member that is null does not narrow. */
+export interface BoardFilter {
+  queues: readonly string[] | null
+  states: readonly State[] | null
+  contextId: string | null
+}
+
+export interface BoardService {
+  countedTo: number
+  lane(
+    lane: BoardLane,
+    filter: BoardFilter,
+    page: { size: number; token?: string },
+    caller: Caller,
+  ): Promise<BoardPage>
+  /** Those of these todos that the caller may watch. */
+  cards(ids: readonly string[], caller: Caller): Promise<BoardCard[]>
+  /** The names of the queues that the caller may watch. */
+  queues(caller: Caller): Promise<string[]>
+}
 
 const LANES: Record<
   BoardLane,
@@ -37,11 +81,10 @@ const LANES: Record<
   dead: { states: ['failed'], retrying: 'never' },
 }
 
-/** A lane of millions is not counted to its end for a number at its head. */
+/** A lane of millions is not counted to the end just for the number in its heading. */
 const COUNTED_TO = 10_000
 
-export interface BoardParts {
-  database: Database
+interface BoardParts extends Pick<Parts, 'database'> {
   registry: Pick<Registry, 'queue' | 'queues' | 'settings'>
 }
 
@@ -67,19 +110,21 @@ export const createBoardService = ({ database, registry }: BoardParts): BoardSer
   return {
     countedTo: COUNTED_TO,
 
-    lane: async (lane, { queues, states: asked, contextId }, { size, token }, caller) => {
+    lane: async (lane, { queues, states: requested, contextId }, { size, token }, caller) => {
       const scope = watchScope(caller)
       const { states, ...rest } = LANES[lane]
-      const shown = asked ? states.filter((state) => asked.includes(state)) : states
+      const shown = requested ? states.filter((state) => requested.includes(state)) : states
       if (shown.length === 0) return { cards: [], total: 0, nextPageToken: '' }
       const { todos, totalSize, nextPageToken } = await listTodos(
         database,
         {
           ...rest,
           states: shown,
-          ...(queues && { queues }),
-          ...(contextId !== null && { contextId }),
-          ...(token !== undefined && { pageToken: token }),
+          ...defined({
+            queues: queues ?? undefined,
+            contextId: contextId ?? undefined,
+            pageToken: token,
+          }),
           pageSize: size,
           countTo: COUNTED_TO,
           includeArtifacts: false,

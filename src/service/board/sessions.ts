@@ -1,10 +1,11 @@
 /**
  * Who is logged in to the board in a browser. A session is a random secret in an HttpOnly cookie; a
  * code is a secret that makes one session and is then spent, so that no token ever stands in a URL.
- * Both are rows: any node knows them, and a restart ends none. A session is looked at with each
- * request, and ends with the token it was opened with.
+ * Both are rows, so any node knows them and a restart ends none. A session is checked with each
+ * request, and ends with the token that opened it.
  */
 import { timingSafeEqual } from 'node:crypto'
+import type { Endpoint } from '../../domain/endpoint.ts'
 import { type Caller, watchScope } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
 import {
@@ -18,15 +19,42 @@ import {
   spendBoardCode,
 } from '../../store/admin/board-sessions.ts'
 import { readEndpointByHash } from '../../store/admin/endpoints.ts'
-import type { Database } from '../../store/postgres/database.ts'
-import type { Authenticate, BoardSessions } from '../contract.ts'
+import type { Parts } from '../parts.ts'
+import type { Authenticate } from '../registry.ts'
 import { hashOf, isSecret, newSecret } from './secret.ts'
+
+/** A session of the board, without its secret. */
+export interface BoardSession {
+  id: string
+  /** Whose token opened it; null for the admin's token or a one-time code. */
+  endpoint: Endpoint | null
+  /** False once that token is no longer valid. */
+  live: boolean
+  createdAt: Date
+  expiresAt: Date
+}
+
+export interface BoardSessions {
+  sessionSeconds: number
+  /** A code that logs an operator in once, within this many seconds. */
+  issueCode(seconds: number): Promise<string>
+  /**
+   * The secret of a new session; null if the token or code is not valid. Refuses: forbidden, if the
+   * token is valid but may not watch.
+   */
+  login(proof: { token: string } | { code: string }): Promise<string | null>
+  /** Who the session belongs to. It is read each time, so a revoked token ends its sessions. */
+  authenticate(secret: string): Promise<Caller | null>
+  end(secret: string): Promise<void>
+  list(): Promise<BoardSession[]>
+  /** Ends one session, or (null) all; returns how many. Refuses: not_found. */
+  revoke(id: string | null): Promise<number>
+}
 
 /** A working day. */
 const SESSION_SECONDS = 12 * 3600
 
-export interface BoardSessionsParts {
-  database: Database
+interface BoardSessionsParts extends Pick<Parts, 'database'> {
   authenticate: Authenticate
   adminToken: string | null
 }
@@ -51,8 +79,8 @@ export const createBoardSessions = (parts: BoardSessionsParts): BoardSessions =>
     return secret
   }
 
-  /** Whoever its token belongs to now. */
-  const whoseIs = async ({ token_sha256: token }: BoardSessionRow): Promise<Caller | null> => {
+  /** Whoever the session's token belongs to now. */
+  const ownerOf = async ({ tokenHash: token }: BoardSessionRow): Promise<Caller | null> => {
     if (isAdmin(token)) return { kind: 'operator' }
     const endpoint = token && (await readEndpointByHash(database, token))
     return endpoint && { kind: 'endpoint', endpoint }
@@ -82,7 +110,7 @@ export const createBoardSessions = (parts: BoardSessionsParts): BoardSessions =>
 
     authenticate: async (secret) => {
       const row = isSecret(secret) ? await readBoardSession(database, hashOf(secret)) : null
-      return row && whoseIs(row)
+      return row && ownerOf(row)
     },
 
     end: async (secret) => {
@@ -93,13 +121,13 @@ export const createBoardSessions = (parts: BoardSessionsParts): BoardSessions =>
       const rows = await readBoardSessions(database)
       return Promise.all(
         rows.map(async (row) => {
-          const caller = await whoseIs(row)
+          const caller = await ownerOf(row)
           return {
             id: row.id,
             endpoint: caller?.kind === 'endpoint' ? caller.endpoint : null,
             live: caller !== null,
-            createdAt: row.created_at,
-            expiresAt: row.expires_at,
+            createdAt: row.createdAt,
+            expiresAt: row.expiresAt,
           }
         }),
       )

@@ -4,278 +4,170 @@
  * nothing. Refusals: forbidden, not_found, stale_fence, wrong_state, unread_messages, duplicate,
  * limit, unavailable.
  */
-
-import type { Metrics } from '../../base/metrics.ts'
-import { type Caller, type Endpoint, EVERYTHING, endpointWith, may } from '../../domain/endpoint.ts'
-import { invalid, Refusal } from '../../domain/errors.ts'
-import { retryDelaySeconds } from '../../domain/policy.ts'
-import type { Artifact, JsonObject, Message, StoredMessage, Todo } from '../../domain/todo.ts'
+import { defined } from '../../base/defined.ts'
+import { type Caller, endpointWith, may } from '../../domain/endpoint.ts'
+import { isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
+import type { InterruptState, State } from '../../domain/lifecycle.ts'
+import type {
+  Artifact,
+  ArtifactChunk,
+  Attempt,
+  Failure,
+  JoinUntil,
+  JsonObject,
+  Message,
+  StoredMessage,
+  Todo,
+  TodoFilter,
+  TodoPage,
+  TodoView,
+} from '../../domain/todo.ts'
 import type { Change } from '../../store/move/change.ts'
 import type { Moved } from '../../store/move/move.ts'
-import type { Database, Session } from '../../store/postgres/database.ts'
-import { isClosedBefore } from '../../store/todos/artifacts.ts'
 import { readAttempts } from '../../store/todos/attempts.ts'
 import { listTodos } from '../../store/todos/list.ts'
-import { readHeld, readView } from '../../store/todos/view.ts'
-import type { Wakes } from '../../store/wake/wake.ts'
-import type { AgentService, Held } from '../contract.ts'
-import type { Registry } from '../registry.ts'
+import { readView } from '../../store/todos/view.ts'
+import type { Parts } from '../parts.ts'
 import { checkSchema } from '../tasks/answer-schema.ts'
-import { narrower } from '../tasks/budget.ts'
-import type { ChildTasks } from '../tasks/children.ts'
-import { deadlineOf, longestWaitSeconds } from '../tasks/question-deadline.ts'
-import { excerpt, truncate } from '../tasks/text.ts'
-import { createClaim } from './claim.ts'
+import { type ChildTasks, type NewChild, narrower } from '../tasks/children.ts'
+import { deadlineOf, longestWaitSeconds } from '../tasks/questions.ts'
+import { truncate } from '../tasks/text.ts'
+import { type Claim, type ClaimedTodo, createClaim } from './claim.ts'
 import type { ClaimCooldown } from './cooldown.ts'
-import { createHolder, scopeOf } from './holder.ts'
+import { addArtifact, createFinish, saying } from './finish.ts'
+import { createHolder, type Held, type Holder, scopeOf } from './holder.ts'
+import { createInbox } from './inbox.ts'
 import type { Waiters } from './waiters.ts'
 
-export interface AgentParts {
-  database: Database
-  registry: Registry
+type HolderVerb<Params, Result = Todo> = (params: Held & Params, caller: Caller) => Promise<Result>
+
+interface Completion {
+  message?: Message
+  artifacts?: Artifact[]
+  result?: JsonObject
+  summary?: string
+  acknowledge?: number
+  direct?: boolean
+}
+
+interface Failed {
+  error: Failure
+  message?: Message
+  retryable: boolean
+  retryInSeconds?: number
+  summary?: string
+}
+
+export interface AgentService {
+  claim(claim: Claim, caller: Caller, signal: AbortSignal): Promise<ClaimedTodo[]>
+  heartbeat: HolderVerb<{ leaseSeconds?: number; holdSeconds?: number }>
+  progress: HolderVerb<{ note?: string; percent?: number }>
+  say: HolderVerb<{ message: Message }>
+  artifact: HolderVerb<ArtifactChunk>
+  interrupt: HolderVerb<
+    { state: InterruptState; message: Message; hold: boolean; schema?: JsonObject },
+    { todo: Todo; deadline: Date | null }
+  >
+  /** Waits up to waitMs for a message after `after`, or for the todo to leave the holder. */
+  messages(
+    held: Held & { after: number; waitMs: number },
+    caller: Caller,
+    signal: AbortSignal,
+  ): Promise<{ state: State; messages: StoredMessage[] }>
+  acknowledge: HolderVerb<{ through: number }>
+  complete: HolderVerb<Completion>
+  fail: HolderVerb<Failed>
+  release: HolderVerb<{ summary?: string; inSeconds?: number }>
+  reject: HolderVerb<{ message?: Message }>
+  /** Adds children within the budget of the held todo. */
+  fork: HolderVerb<{ children: NewChild[] }, { id: string; queue: string }[]>
+  /** Parks the held todo until the condition holds. */
+  join: HolderVerb<{ children: string[]; until: JoinUntil }>
+  get(id: string, caller: Caller): Promise<{ view: TodoView; attempts: Attempt[] }>
+  list(filter: TodoFilter, caller: Caller): Promise<TodoPage>
+}
+
+export interface AgentParts extends Parts {
   waiters: Waiters
   cooldown: ClaimCooldown
-  wakes: Wakes
   childTasks: ChildTasks
-  metrics: Metrics
-  /** How long a lost wake can delay a waiter, in ms. */
-  pollMs: number
 }
 
 /** Under this key of a question's metadata its sender finds what the answer must look like. */
 const ANSWER_SCHEMA = 'urn:switchboard:answer-schema'
 
-const askedFor = (question: Message, schema: JsonObject | undefined): Message =>
+const withSchema = (question: Message, schema: JsonObject | undefined): Message =>
   schema ? { ...question, metadata: { ...question.metadata, [ANSWER_SCHEMA]: schema } } : question
 
-const SUMMARY = 2000
-const ATTEMPTS_SHOWN = 100
+const MAX_ATTEMPTS = 100
 const HEARTBEAT_TRIES = 3
 
-export const createAgentService = (parts: AgentParts): AgentService => {
-  const { database, registry, waiters, cooldown, wakes, childTasks, metrics, pollMs } = parts
-  const holder = createHolder({ database, metrics })
+const todoOf = async (moving: Promise<Moved>): Promise<Todo> => (await moving).todo
 
-  const { move, count } = holder
-  const claim = createClaim({ database, registry, holder, waiters, cooldown, metrics })
-
-  const agentMessage = (message: Message, id: string): Message => ({ ...message, taskId: id })
-
-  /* ------------------------------------------------------------- artifacts */
-
-  const artifactChange = (artifact: Artifact, append: boolean, lastChunk: boolean): Change => ({
-    artifact: { id: artifact.artifactId, json: JSON.stringify(artifact), append, lastChunk },
-  })
-
-  const addArtifact = async (
-    /** Undefined: it may share a statement, which an appended chunk may not. */
-    session: Session | undefined,
-    held: Held,
-    caller: Caller,
-    artifact: Artifact,
-    append: boolean,
-    lastChunk: boolean,
-  ): Promise<Moved> => {
-    const moved = await move(
-      'artifact',
-      held,
-      caller,
-      artifactChange(artifact, append, lastChunk),
-      session,
-    )
-    // Looked at once the row is locked, or two chunks of one moment could both be the last.
-    if (
-      session &&
-      append &&
-      (await isClosedBefore(session, held.id, artifact.artifactId, moved.todo.seq))
-    ) {
-      throw invalid('append', `artifact ${artifact.artifactId} had its last chunk`)
-    }
-    return moved
-  }
-
-  /* ------------------------------------------------------------- waiting */
-
-  const unreadRefusal = async (refusal: unknown, id: string): Promise<unknown> => {
-    if (!(refusal instanceof Refusal) || refusal.kind !== 'unread_messages') return refusal
-    const held = await readHeld(database, id, 0, EVERYTHING)
-    return new Refusal('unread_messages', { id, unread: held?.owed ?? [] })
-  }
-
-  /** The holder's own look at its todo: refused once it holds it no longer. */
-  const lookHeld = async ({ id, fence }: Held, endpoint: Endpoint, after = 0) => {
-    const held = await readHeld(database, id, after, scopeOf(endpoint))
-    if (!held) throw new Refusal('not_found')
-    const { owner, fence: current, state } = held.todo
-    if (owner !== endpoint.id || current !== fence) throw new Refusal('stale_fence', { id, state })
-    return held
-  }
-
-  const messages = async (
-    held: Held & { after: number; waitMs: number },
-    caller: Caller,
-    signal: AbortSignal,
-  ): Promise<{ state: Todo['state']; messages: StoredMessage[] }> => {
-    const endpoint = endpointWith(caller, 'work')
-    const deadline = performance.now() + held.waitMs
-    for (;;) {
-      // The wake is asked for before looking, so that nothing falls between look and wait.
-      const woken = new Promise<void>((resolve) => {
-        const done = (): void => {
-          off()
-          clearTimeout(timer)
-          signal.removeEventListener('abort', done)
-          resolve()
-        }
-        const off = wakes.on(`todo:${held.id}`, done)
-        const timer = setTimeout(done, Math.max(0, Math.min(pollMs, deadline - performance.now())))
-        signal.addEventListener('abort', done, { once: true })
-      })
-      const { todo, owed } = await lookHeld(held, endpoint, held.after)
-      if (owed.length > 0 || performance.now() >= deadline || signal.aborted) {
-        return { state: todo.state, messages: owed }
-      }
-      await woken
-    }
-  }
-
-  /* ------------------------------------------------------------- the rest */
-
-  const heartbeat: AgentService['heartbeat'] = async (
-    { leaseSeconds, holdSeconds, ...held },
-    caller,
-  ) => {
-    const endpoint = endpointWith(caller, 'work')
+/** A heartbeat extends the lease, or the wait of a todo that is interrupted. */
+const createHeartbeat =
+  ({ registry, move }: Pick<Parts, 'registry'> & Holder): AgentService['heartbeat'] =>
+  async ({ leaseSeconds, holdSeconds, ...held }, caller) => {
+    const { defaultLeaseSeconds } = endpointWith(caller, 'work')
     const changeFor = async (verb: 'heartbeat' | 'hold'): Promise<Change> =>
       verb === 'hold'
         ? {
-            holdSeconds: holdSeconds ?? endpoint.defaultLeaseSeconds,
+            holdSeconds: holdSeconds ?? defaultLeaseSeconds,
             maxWaitSeconds: longestWaitSeconds(await registry.settings()),
           }
-        : { ...(leaseSeconds !== undefined && { leaseSeconds }) }
+        : defined({ leaseSeconds })
     let verb: 'heartbeat' | 'hold' = 'heartbeat'
-    for (let tried = 1; ; tried += 1) {
+    for (let tries = 1; ; tries += 1) {
       try {
-        return (await move(verb, held, caller, await changeFor(verb))).todo
+        return await todoOf(move(verb, held, caller, await changeFor(verb)))
       } catch (error) {
-        const moved = error instanceof Refusal && error.kind === 'wrong_state'
-        if (!moved || tried >= HEARTBEAT_TRIES) throw error
-        // It waits; or its answer has come between the two.
+        if (!isRefusal(error, 'wrong_state') || tries >= HEARTBEAT_TRIES) throw error
+        // The todo waits for an answer; or its answer has come between the two.
         verb = error.detail.state === 'claimed' ? 'heartbeat' : 'hold'
       }
     }
   }
 
+export const createAgentService = (parts: AgentParts): AgentService => {
+  const { database, registry, childTasks } = parts
+  const holder = createHolder(parts)
+  const inbox = createInbox(parts)
+  const { move } = holder
+
   return {
-    claim,
-    heartbeat,
-    messages,
-    progress: async ({ note, percent, ...held }, caller) =>
-      (
-        await move('progress', held, caller, {
-          detail: {
-            ...(note !== undefined && { note: truncate(note) }),
-            ...(percent !== undefined && { percent }),
-          },
-        })
-      ).todo,
-    say: async ({ message, ...held }, caller) =>
-      (
-        await move('say', held, caller, {
-          message: agentMessage(message, held.id),
-          detail: { text: excerpt(message) },
-        })
-      ).todo,
-    artifact: async ({ artifact, append, lastChunk, ...held }, caller) =>
-      (
-        await (append
-          ? database.transaction((session) =>
-              addArtifact(session, held, caller, artifact, append, lastChunk),
-            )
-          : addArtifact(undefined, held, caller, artifact, append, lastChunk))
-      ).todo,
+    claim: createClaim({ ...parts, holder }),
+    heartbeat: createHeartbeat({ registry, ...holder }),
+    messages: inbox.messages,
+    ...createFinish({ database, registry, holder, inbox }),
+
+    progress: ({ note, percent, ...held }, caller) => {
+      const detail = defined({ note: note === undefined ? note : truncate(note), percent })
+      return todoOf(move('progress', held, caller, { detail }))
+    },
+    say: ({ message, ...held }, caller) =>
+      todoOf(move('say', held, caller, saying(message, held.id))),
+    artifact: ({ id, fence, ...chunk }, caller) => {
+      const held = { id, fence }
+      return todoOf(
+        chunk.append
+          ? database.transaction((session) => addArtifact(holder, held, caller, chunk, session))
+          : addArtifact(holder, held, caller, chunk),
+      )
+    },
     interrupt: async ({ state, message, hold, schema, ...held }, caller) => {
       if (schema) checkSchema(schema)
       const { todo } = await move('interrupt', held, caller, {
+        ...saying(message, held.id),
+        message: withSchema({ ...message, taskId: held.id }, schema),
         asked: state,
         park: !hold,
-        ...(schema && { schema }),
-        message: askedFor(agentMessage(message, held.id), schema),
-        detail: { text: excerpt(message) },
+        ...defined({ schema }),
       })
       return { todo, deadline: await deadlineOf(registry, todo, endpointWith(caller, 'work')) }
     },
-    acknowledge: async ({ through, ...held }, caller) =>
-      (await move('acknowledge', held, caller, { through })).todo,
-    complete: async (
-      { message, artifacts, result, summary, acknowledge, direct, ...held },
-      caller,
-    ) => {
-      const finish = async (session?: Session): Promise<Moved> => {
-        for (const artifact of artifacts ?? []) {
-          await addArtifact(session, held, caller, artifact, false, true)
-        }
-        return move(
-          'complete',
-          held,
-          caller,
-          {
-            ...(message && {
-              message: agentMessage(message, held.id),
-              detail: { text: excerpt(message) },
-            }),
-            ...(result && { result }),
-            ...(summary !== undefined && { summary: truncate(summary, SUMMARY) }),
-            ...(acknowledge !== undefined && { through: acknowledge }),
-            ...(direct && { direct }),
-          },
-          session,
-        )
-      }
-      try {
-        const moved = await (artifacts?.length ? database.transaction(finish) : finish())
-        count(moved, 'completed')
-        return moved.todo
-      } catch (error) {
-        throw await unreadRefusal(error, held.id)
-      }
-    },
-    fail: async ({ error, message, retryable, retryInSeconds, summary, ...held }, caller) => {
-      // The fence fixes the attempt, so what is read here is what the statement will see.
-      const { todo } = await lookHeld(held, endpointWith(caller, 'work'))
-      const policy = (await registry.queue(todo.queue))?.policy
-      const failure = { code: truncate(error.code, 120), message: truncate(error.message, SUMMARY) }
-      const delay =
-        retryInSeconds ?? (policy && retryDelaySeconds(policy.backoff, todo.attempt, Math.random()))
-      const moved = await move('fail', held, caller, {
-        ...(message && { message: agentMessage(message, held.id) }),
-        ...(retryable && delay !== undefined && { retrySeconds: delay }),
-        detail: { error: { code: failure.code, message: truncate(failure.message) } },
-        result: { error: failure.code, detail: failure.message },
-        summary: truncate(summary ?? failure.message, SUMMARY),
-        cause: failure.code,
-      })
-      count(moved, 'failed')
-      return moved.todo
-    },
-    release: async ({ summary, inSeconds, ...held }, caller) => {
-      const moved = await move('release', held, caller, {
-        ...(summary !== undefined && { summary: truncate(summary, SUMMARY) }),
-        ...(inSeconds !== undefined && { dueSeconds: inSeconds }),
-      })
-      count(moved, 'released')
-      return moved.todo
-    },
-    reject: async ({ message, ...held }, caller) => {
-      const moved = await move('reject', held, caller, {
-        ...(message && {
-          message: agentMessage(message, held.id),
-          detail: { text: excerpt(message) },
-        }),
-      })
-      count(moved, 'rejected')
-      return moved.todo
-    },
+    acknowledge: ({ through, ...held }, caller) =>
+      todoOf(move('acknowledge', held, caller, { through })),
+
     fork: async ({ children, ...held }, caller) => {
       const endpoint = endpointWith(caller, 'work')
       for (const { queue } of children) {
@@ -283,28 +175,22 @@ export const createAgentService = (parts: AgentParts): AgentService => {
           throw new Refusal('forbidden', { refused: [queue] }, `You may not send to ${queue}`)
         }
       }
-      const made = await database.transaction(async (session) => {
+      return childTasks.fork(children, async (session) => {
         const { todo } = await move('fork', held, caller, {}, session)
-        // Nobody gives by a fork what it may not give by a send.
+        // Nobody can give by a fork what it cannot give by a send.
         const parent = { ...todo, effects: narrower(todo.effects, endpoint.effects) }
-        return childTasks.add(session, parent, children, endpoint.id)
+        return { parent, clientId: endpoint.id }
       })
-      for (const { queue } of made) metrics.todosSent.inc({ queue })
-      return made
     },
     join: async ({ children, until, ...held }, caller) => {
-      await lookHeld(held, endpointWith(caller, 'work'))
-      await childTasks.check(held.id, children)
-      const moved = await move('join', held, caller, { children, joinUntil: until })
-      count(moved, 'released')
-      // A child may have ended a moment ago, when nobody waited for it yet.
-      await childTasks.look(held.id)
-      return moved.todo
+      await inbox.readOwn(held, endpointWith(caller, 'work'))
+      const change = { children, joinUntil: until }
+      return childTasks.join(held.id, children, () => move('join', held, caller, change))
     },
+
     get: async (id, caller) => {
-      const view = await readView(database, id, scopeOf(endpointWith(caller, 'work')))
-      if (!view) throw new Refusal('not_found')
-      return { view, attempts: await readAttempts(database, id, ATTEMPTS_SHOWN) }
+      const view = orNotFound(await readView(database, id, scopeOf(endpointWith(caller, 'work'))))
+      return { view, attempts: await readAttempts(database, id, MAX_ATTEMPTS) }
     },
     list: (filter, caller) => listTodos(database, filter, scopeOf(endpointWith(caller, 'work'))),
   }

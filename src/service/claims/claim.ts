@@ -1,70 +1,69 @@
 /**
- * Claim or wait, for one agent: within the limits of queues and endpoint, in turn over its queues,
- * and handed back where the claimant has hung up meanwhile.
+ * Claim or wait, for one agent: within the limits of its queues and its endpoint, over its queues in
+ * turn. What was claimed for a claimant that has hung up meanwhile is handed back.
  */
-import type { Metrics } from '../../base/metrics.ts'
 import { type Caller, type Endpoint, endpointWith } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
 import type { Change } from '../../store/move/change.ts'
 import { type Claimed, type ClaimedRow, readClaimed } from '../../store/move/claim.ts'
 import { freeInQueue, freeOfEndpoint } from '../../store/move/concurrency.ts'
-import type { Database } from '../../store/postgres/database.ts'
 import { createBatcher } from '../batcher.ts'
-import type { AgentService, Claim, ClaimedTodo } from '../contract.ts'
-import type { Registry } from '../registry.ts'
+import type { Parts } from '../parts.ts'
 import { truncate } from '../tasks/text.ts'
+import type { AgentService } from './agent.ts'
 import type { ClaimCooldown } from './cooldown.ts'
 import type { Holder } from './holder.ts'
 import type { Waiters } from './waiters.ts'
 
-export interface ClaimingParts {
-  database: Database
-  registry: Registry
+export interface Claim {
+  /** Some of the endpoint's queues; absent means all of them. */
+  queues?: readonly string[]
+  limit: number
+  waitMs: number
+  leaseSeconds?: number
+  claimant?: string
+}
+
+export type ClaimedTodo = Omit<ClaimedRow, 'tookOver'>
+
+interface ClaimParts extends Pick<Parts, 'database' | 'registry' | 'metrics'> {
   holder: Holder
   waiters: Waiters
   cooldown: ClaimCooldown
-  metrics: Metrics
 }
 
-/** What a claim without limits asks of the store. */
-interface Claiming {
-  /** Claims of one kind find the same. */
+/** A claim without limits, as the store is asked for it. */
+interface StoreClaim {
+  /** Claims of one kind find the same todos. */
   kind: string
   queues: readonly string[]
   limit: number
   change: Change
 }
 
-/** Queues are probed in turn; starting anywhere keeps the first from starving the last. */
+/** Queues are probed in turn. A random start keeps the first from starving the last. */
 const rotated = (queues: readonly string[]): readonly string[] => {
   if (queues.length < 2) return queues
   const start = Math.floor(Math.random() * queues.length)
   return [...queues.slice(start), ...queues.slice(0, start)]
 }
 
-export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
+export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
   const { database, registry, holder, waiters, cooldown, metrics } = parts
 
-  /** Claims of one claimant that arrive together are one, shared out in the order they came. */
-  const readTogether = createBatcher<Claiming, Claimed>({
+  /** Claims of one kind that arrive together become one, which is shared out in their order. */
+  const readTogether = createBatcher<StoreClaim, Claimed>({
     keyOf: ({ kind }) => kind,
     runOne: ({ queues, limit, change }) => readClaimed(database, rotated(queues), limit, change),
     runBatch: async (all) => {
       const { queues, change } = all[0]!
       const wanted = all.reduce((sum, { limit }) => sum + limit, 0)
       const { claimed, more } = await readClaimed(database, rotated(queues), wanted, change)
-      // A claim is made of few sizes: whoever is left over where there may be more claims alone.
+      // Claims come in few sizes. A caller that got nothing claims alone if there may be more.
       return all.map(({ limit }) =>
         more && claimed.length === 0 ? undefined : { claimed: claimed.splice(0, limit), more },
       )
     },
-  })
-
-  const claimedOf = (claimed: ClaimedRow): ClaimedTodo => ({
-    view: claimed.view,
-    unread: claimed.unread,
-    priorAttempts: claimed.priorAttempts,
-    children: claimed.children,
   })
 
   const claim = async (
@@ -112,12 +111,12 @@ export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
   }
 
   /**
-   * The claim; where a queue or the endpoint has a limit, queue by queue in a transaction that
-   * counts before it claims. A todo resumed after its answer is not held back, and may exceed it.
-   * `full`: the endpoint may claim no more, whatever there is.
+   * Claims. If a queue or the endpoint has a limit it goes queue by queue, each in a transaction that
+   * counts before it claims. A todo that is resumed after its answer is not held back, and may exceed
+   * the limit. `full`: the endpoint may claim no more, whatever there is.
    */
   const claimWithinLimits = async (
-    claiming: Claiming,
+    claiming: StoreClaim,
     endpoint: Endpoint,
   ): Promise<{ claimed: ClaimedRow[]; full: boolean }> => {
     const { kind, queues, limit, change } = claiming
@@ -134,13 +133,13 @@ export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
       const wanted = limit - claimed.length
       if (wanted <= 0) break
       const more = await database.transaction(async (session) => {
-        const most = limitOf(queue)
-        const inQueue = most === undefined ? wanted : await freeInQueue(session, queue, most)
-        const own =
+        const max = limitOf(queue)
+        const inQueue = max === undefined ? wanted : await freeInQueue(session, queue, max)
+        const ofEndpoint =
           endpoint.concurrency === null ? wanted : await freeOfEndpoint(session, endpoint.id)
-        if (own <= 0) return null
-        const room = Math.min(wanted, inQueue, own)
-        return room > 0 ? (await readClaimed(session, [queue], room, change)).claimed : []
+        if (ofEndpoint <= 0) return null
+        const slots = Math.min(wanted, inQueue, ofEndpoint)
+        return slots > 0 ? (await readClaimed(session, [queue], slots, change)).claimed : []
       })
       if (more === null) return { claimed, full: true }
       claimed.push(...more)
@@ -148,9 +147,9 @@ export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
     return { claimed, full: false }
   }
 
-  /** A claimant that hung up while its claim ran, or a server that stops: hand the work back. */
+  /** If the claimant hung up while its claim ran, or the server stops, hands the work back. */
   const handOver = async (
-    claimed: readonly ClaimedRow[],
+    claimed: ClaimedRow[],
     caller: Caller,
     signal: AbortSignal,
   ): Promise<ClaimedTodo[]> => {
@@ -161,11 +160,11 @@ export const createClaim = (parts: ClaimingParts): AgentService['claim'] => {
         metrics.attemptsEnded.inc({ queue: view.todo.queue, outcome: 'lease_expired' })
       }
     }
-    if (!signal.aborted) return claimed.map(claimedOf)
+    if (!signal.aborted) return claimed
     for (const { view } of claimed) {
       const held = { id: view.todo.id, fence: view.todo.fence }
       const change = { summary: 'nobody was left to hand it to' }
-      holder.count(await holder.move('release', held, caller, change), 'released')
+      await holder.end(holder.move('release', held, caller, change), 'released')
     }
     return []
   }

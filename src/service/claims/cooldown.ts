@@ -1,9 +1,10 @@
 /**
- * Which claims have just found everything gone. Until something is rung a claim like that one would
- * find nothing again, so one that may wait does so before it looks. What comes free without a ring, a
- * lapsed lease say, is found this much later.
+ * Remembers which claims have just found everything gone. Until a wake comes, a claim of the same
+ * kind would find nothing again, so it waits before it looks. What comes free without a wake, such as
+ * a lapsed lease, is found this much later.
  */
-import type { Wakes } from '../../store/wake/wake.ts'
+import { topics } from '../../store/wake/topics.ts'
+import type { Parts } from '../parts.ts'
 
 const COOLDOWN_MS = 250
 const MAX_KINDS = 1000
@@ -11,15 +12,15 @@ const MAX_KINDS = 1000
 export interface ClaimCooldown {
   /** How long a claim of this kind need not look, in ms. */
   remainingMs(kind: string, queues: readonly string[]): number
-  /** A claim of this kind, which began to look at this moment, found less than it asked for. */
+  /** A claim of this kind, which began at this moment, found less than it asked for. */
   foundLess(kind: string, sinceMs: number): void
   start(): void
   stop(): void
 }
 
-export const createClaimCooldown = ({ wakes }: { wakes: Wakes }): ClaimCooldown => {
+export const createClaimCooldown = ({ wakes }: Pick<Parts, 'wakes'>): ClaimCooldown => {
   const since = new Map<string, number>()
-  /** When each queue was last rung. */
+  /** When each queue was last woken. */
   const lastWoken = new Map<string, number>()
   const offs: (() => void)[] = []
 
@@ -38,7 +39,10 @@ export const createClaimCooldown = ({ wakes }: { wakes: Wakes }): ClaimCooldown 
     },
     start: () => {
       offs.push(
-        wakes.onPrefix('queue:', (queue) => void lastWoken.set(queue, performance.now())),
+        wakes.onPrefix(
+          topics.queue.prefix,
+          (queue) => void lastWoken.set(queue, performance.now()),
+        ),
         wakes.onLost(() => since.clear()),
       )
     },

@@ -1,30 +1,30 @@
 /**
- * Claim or wait: the one way to wait for claimable todos. Waiting claims stand in a line; a wake
- * calls as many from it as todos became ready, or places within a limit, so one todo does not rouse a
- * hundred agents. A poll of the whole process backs the wakes up: one query, however many wait.
+ * The one way to wait for claimable todos. Claims wait in the order they came. A wake calls as many
+ * of them as todos became ready, or slots within a limit came free, so that one todo does not rouse
+ * a hundred agents. A poll for the whole process backs the wakes up: one query, however many wait.
  */
 
-import { CLAIMABLE_COUNTS } from '../../store/move/conditions.ts'
-import type { Database } from '../../store/postgres/database.ts'
+import { CLAIMABLE_COUNTS } from '../../store/move/pick.ts'
 import { statement } from '../../store/postgres/database.ts'
-import type { Wakes } from '../../store/wake/wake.ts'
+import { topics } from '../../store/wake/topics.ts'
+import type { Parts } from '../parts.ts'
 
-/** A place in the line. Taken before a claim is tried, so that no wake falls in between. */
+/** A waiting claim. It is added before the claim is tried, so that no wake falls in between. */
 interface Waiter {
-  /** Resolves when called, at the time limit, or when the signal fires. */
+  /** Resolves when it is woken, at the time limit, or when the signal fires. */
   wait(ms: number, signal: AbortSignal): Promise<void>
-  /** It may claim no more: the call it heard goes to whoever is behind it and may. */
+  /** It may claim no more: the wake it heard goes to the next one behind it that may. */
   handOn(): void
-  /** Gives the place up; a call it had already received goes to the next in line. */
+  /** Stops waiting; a wake that it has received already goes to the next one. */
   remove(): void
 }
 
-/** What a claim waits for: a todo in one of these queues, and a place within these limits. */
+/** What a claim waits for: a todo in one of these queues, and a slot within these limits. */
 interface Wanted {
   queues: readonly string[]
-  /** Queues among them that have a limit. */
+  /** The queues among them that have a limit. */
   limited: readonly string[]
-  /** The endpoint, where it has a limit. */
+  /** The endpoint, if it has a limit. */
   endpoint: string | null
 }
 
@@ -35,29 +35,23 @@ export interface Waiters {
   stop(): void
 }
 
-export interface WaitersParts {
-  database: Database
-  wakes: Wakes
-  pollMs: number
-}
-
 interface Entry {
   queues: readonly string[]
   topics: ReadonlySet<string>
   endpoint: string | null
   wake: (() => void) | null
-  /** The topic whose wake was spent on this ticket. */
+  /** The topic whose wake was spent on this entry, until it hears of it. */
   wokenBy: string | null
-  /** The one it heard last. */
+  /** The topic that it heard of last. */
   lastWake: string | null
 }
 
 const entryOf = ({ queues, limited, endpoint }: Wanted): Entry => ({
   queues,
   topics: new Set([
-    ...queues.map((name) => `queue:${name}`),
-    ...limited.map((name) => `room:${name}`),
-    ...(endpoint === null ? [] : [`room:${endpoint}`]),
+    ...queues.map(topics.queue),
+    ...limited.map(topics.slots),
+    ...(endpoint === null ? [] : [topics.slots(endpoint)]),
   ]),
   endpoint,
   wake: null,
@@ -70,22 +64,26 @@ const readClaimableCounts = statement<{ queue: string; count: number }>(
   CLAIMABLE_COUNTS,
 )
 
-export const createWaiters = ({ database, wakes, pollMs }: WaitersParts): Waiters => {
+export const createWaiters = ({
+  database,
+  wakes,
+  pollMs,
+}: Pick<Parts, 'database' | 'wakes' | 'pollMs'>): Waiters => {
   const entries = new Set<Entry>()
   const offs: (() => void)[] = []
 
   const wakeUp = (topic: string, times: number, among: Iterable<Entry> = entries): void => {
     let left = times
-    for (const ticket of among) {
+    for (const entry of among) {
       if (left <= 0) return
-      if (ticket.wokenBy !== null || !ticket.topics.has(topic)) continue
-      ticket.wokenBy = topic
-      ticket.wake?.()
+      if (entry.wokenBy !== null || !entry.topics.has(topic)) continue
+      entry.wokenBy = topic
+      entry.wake?.()
       left -= 1
     }
   }
 
-  /** Behind it, and not of an endpoint that may claim no more. */
+  /** Those behind it whose endpoint may claim more. */
   const entriesBehind = (full: Entry): Entry[] => {
     const all = [...entries]
     return all
@@ -94,10 +92,10 @@ export const createWaiters = ({ database, wakes, pollMs }: WaitersParts): Waiter
   }
 
   const wakeByCounts = async (): Promise<void> => {
-    const uncalled = [...entries].filter((ticket) => ticket.wokenBy === null)
-    if (uncalled.length === 0) return
-    const queues = [...new Set(uncalled.flatMap((ticket) => ticket.queues))]
-    const found = await database.run(readClaimableCounts, { queues, limit: uncalled.length })
+    const unwoken = [...entries].filter((entry) => entry.wokenBy === null)
+    if (unwoken.length === 0) return
+    const queues = [...new Set(unwoken.flatMap((entry) => entry.queues))]
+    const found = await database.run(readClaimableCounts, { queues, limit: unwoken.length })
     for (const { queue, count } of found) wakeUp(`queue:${queue}`, count)
   }
 
@@ -107,35 +105,35 @@ export const createWaiters = ({ database, wakes, pollMs }: WaitersParts): Waiter
 
   return {
     add: (wanted) => {
-      const ticket = entryOf(wanted)
-      entries.add(ticket)
+      const entry = entryOf(wanted)
+      entries.add(entry)
       return {
         wait: (ms, signal) =>
           new Promise((resolve) => {
             const done = (): void => {
               clearTimeout(timer)
               signal.removeEventListener('abort', done)
-              ticket.wake = null
+              entry.wake = null
               resolve()
             }
             const timer = setTimeout(done, ms)
-            // A call is spent by whoever hears it: it will look for a todo now.
-            ticket.wake = () => {
-              ticket.lastWake = ticket.wokenBy
-              ticket.wokenBy = null
+            // Whoever hears a wake has spent it: it will look for a todo now.
+            entry.wake = () => {
+              entry.lastWake = entry.wokenBy
+              entry.wokenBy = null
               done()
             }
-            if (ticket.wokenBy !== null) ticket.wake()
+            if (entry.wokenBy !== null) entry.wake()
             else if (signal.aborted) done()
             else signal.addEventListener('abort', done, { once: true })
           }),
         handOn: () => {
-          if (ticket.lastWake !== null) wakeUp(ticket.lastWake, 1, entriesBehind(ticket))
-          ticket.lastWake = null
+          if (entry.lastWake !== null) wakeUp(entry.lastWake, 1, entriesBehind(entry))
+          entry.lastWake = null
         },
         remove: () => {
-          entries.delete(ticket)
-          if (ticket.wokenBy !== null) wakeUp(ticket.wokenBy, 1)
+          entries.delete(entry)
+          if (entry.wokenBy !== null) wakeUp(entry.wokenBy, 1)
         },
       }
     },
@@ -144,8 +142,8 @@ export const createWaiters = ({ database, wakes, pollMs }: WaitersParts): Waiter
       const timer = setInterval(poll, pollMs)
       timer.unref()
       offs.push(() => clearInterval(timer), wakes.onLost(poll))
-      for (const kind of ['queue:', 'room:']) {
-        offs.push(wakes.onPrefix(kind, (name, count) => wakeUp(`${kind}${name}`, count)))
+      for (const topic of [topics.queue, topics.slots]) {
+        offs.push(wakes.onPrefix(topic.prefix, (name, count) => wakeUp(topic(name), count)))
       }
     },
     stop: () => {

@@ -1,24 +1,21 @@
-/** The gauges that are read from the database and the pool when somebody scrapes. */
-import type { Metrics } from '../../base/metrics.ts'
-import { INTERRUPT_STATES, phaseOf, STATE_NAMES, type State } from '../../domain/lifecycle.ts'
+/** The gauges, which are read from the database and the pool at each scrape. */
+import { INTERRUPT_STATES } from '../../domain/lifecycle.ts'
 import { readGauges, readQueues } from '../../store/admin/queues.ts'
-import type { Database } from '../../store/postgres/database.ts'
 import { readDeliveryGauges } from '../../store/push/delivery-log.ts'
 import type { Waiters } from '../claims/waiters.ts'
+import type { Parts } from '../parts.ts'
+import { LIVE_STATES } from '../sweeps/revocation.ts'
 
-export interface GaugesParts {
-  database: Database
-  waiters: Waiters
-  metrics: Metrics
+interface GaugesParts extends Pick<Parts, 'database' | 'metrics'> {
+  waiters: Pick<Waiters, 'count'>
   /** How the background fares. */
   workers: () => readonly { name: string; up: boolean }[]
 }
 
-const LIVE: readonly State[] = STATE_NAMES.filter(
-  (state) => phaseOf({ state, nextRetryAt: state === 'failed' ? true : null }) !== 'ended',
-)
+const isInterrupt = (state: string): boolean =>
+  (INTERRUPT_STATES as readonly string[]).includes(state)
 
-/** What /metrics prints. While the database is away the counters are still there. */
+/** What /metrics prints. While the database is away, the counters are still there. */
 export const createGauges = ({ database, waiters, metrics, workers }: GaugesParts) => {
   const refresh = async (): Promise<void> => {
     const { total, idle, waiting } = database.counts()
@@ -34,34 +31,28 @@ export const createGauges = ({ database, waiters, metrics, workers }: GaugesPart
     ])
     metrics.pushDeliveries.set({ state: 'pending' }, deliveries?.pending ?? 0)
     metrics.pushDeliveries.set({ state: 'dead' }, deliveries?.dead ?? 0)
-    metrics.pushOldestPendingSeconds.set(Math.max(0, deliveries?.oldest_seconds ?? 0))
-    metrics.queueTodos.reset()
-    metrics.queueOldestPendingSeconds.reset()
-    metrics.queueOldestIdleSeconds.reset()
-    metrics.interruptOldestSeconds.reset()
+    metrics.pushOldestPendingSeconds.set(Math.max(0, deliveries?.oldestSeconds ?? 0))
+    const { queueTodos, interruptOldestSeconds } = metrics
+    const { queueOldestPendingSeconds: oldestPending, queueOldestIdleSeconds: oldestIdle } = metrics
+    const ages = [oldestPending, oldestIdle, interruptOldestSeconds]
+    for (const gauge of [queueTodos, ...ages]) gauge.reset()
     for (const { name: queue } of queues) {
-      // It may have been made on another node.
+      // The queue may have been added on another node.
       metrics.seedQueue(queue)
-      for (const state of LIVE) metrics.queueTodos.set({ queue, state }, 0)
-      metrics.queueOldestPendingSeconds.set({ queue }, 0)
-      metrics.queueOldestIdleSeconds.set({ queue }, 0)
-      metrics.interruptOldestSeconds.set({ queue }, 0)
+      for (const state of LIVE_STATES) queueTodos.set({ queue, state }, 0)
+      for (const age of ages) age.set({ queue }, 0)
     }
     const oldestInterrupt = new Map<string, number>()
-    for (const { queue, state, count, oldest_seconds, idle_seconds } of counts) {
-      metrics.queueTodos.set({ queue, state }, count)
-      const oldest = Math.max(0, oldest_seconds ?? 0)
-      if (idle_seconds !== null) {
-        metrics.queueOldestIdleSeconds.set({ queue }, Math.max(0, idle_seconds))
-      }
-      if (state === 'pending') metrics.queueOldestPendingSeconds.set({ queue }, oldest)
-      if ((INTERRUPT_STATES as readonly string[]).includes(state)) {
+    for (const { queue, state, count, oldestSeconds, idleSeconds } of counts) {
+      queueTodos.set({ queue, state }, count)
+      const oldest = Math.max(0, oldestSeconds ?? 0)
+      if (idleSeconds !== null) oldestIdle.set({ queue }, Math.max(0, idleSeconds))
+      if (state === 'pending') oldestPending.set({ queue }, oldest)
+      if (isInterrupt(state)) {
         oldestInterrupt.set(queue, Math.max(oldest, oldestInterrupt.get(queue) ?? 0))
       }
     }
-    for (const [queue, oldest] of oldestInterrupt) {
-      metrics.interruptOldestSeconds.set({ queue }, oldest)
-    }
+    for (const [queue, oldest] of oldestInterrupt) interruptOldestSeconds.set({ queue }, oldest)
   }
 
   return {

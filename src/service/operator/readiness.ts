@@ -1,15 +1,12 @@
 /**
- * Whether this node can do its work: database, migrations, listener, workers. Reasons hold no
+ * Whether this node can do its work: database, migrations, listener, workers. The reasons contain no
  * secrets.
  */
-import type { Database } from '../../store/postgres/database.ts'
 import { statement } from '../../store/postgres/database.ts'
 import { pendingMigrations } from '../../store/postgres/migrate.ts'
-import type { Wakes } from '../../store/wake/wake.ts'
+import type { Parts } from '../parts.ts'
 
-export interface ReadinessParts {
-  database: Database
-  wakes: Wakes
+interface ReadinessParts extends Pick<Parts, 'database' | 'wakes'> {
   databaseUrl: string
   stopping: AbortSignal
   /** How the background fares. */
@@ -31,11 +28,11 @@ export const createReadiness = (parts: ReadinessParts) => {
     }
     try {
       await database.run(ask, {})
-      // Migrations only go forward: once current for this code, they stay so.
+      // Migrations only go forward, so once they are current for this code they stay so.
       migrated ||= (await pendingMigrations(databaseUrl)).length === 0
       if (!migrated) reasons.push('migrations are missing')
     } catch {
-      // Who waits behind us tells the two apart: a database that is away keeps no connection busy.
+      // The pool tells the two apart: a database that is away keeps no connection busy.
       const { total, idle, size } = database.counts()
       reasons.push(
         total - idle >= size

@@ -1,17 +1,18 @@
 /**
- * Push notification configs: what a client may ask of them, and what an operator may. A config is
+ * Push notification configs: what a client may do with them, and what an operator may. A config is
  * vetted before anything is written; its secret is made here and shown once.
  */
 import { randomUUID } from 'node:crypto'
 import { type Caller, type Scope, watchScope } from '../../domain/endpoint.ts'
-import { invalid, Refusal, type Violation } from '../../domain/errors.ts'
+import { invalid, orNotFound, Refusal } from '../../domain/errors.ts'
+import type { Delivery, DeliveryFilter, DeliveryPage } from '../../domain/push.ts'
 import {
   type KeptPushConfig,
   type NewPushConfig,
   PUSH_CONFIGS_AT_MOST,
   type PushConfig,
 } from '../../domain/push.ts'
-import type { Database, Session } from '../../store/postgres/database.ts'
+import type { Session } from '../../store/postgres/database.ts'
 import {
   deletePushConfig,
   putPushConfig,
@@ -20,59 +21,66 @@ import {
   rotatePushSecret,
 } from '../../store/push/configs.ts'
 import { listDeliveries, retryDelivery } from '../../store/push/delivery-log.ts'
-import type { PushService } from '../contract.ts'
+import type { Parts } from '../parts.ts'
+import { violationsOf } from './violations.ts'
 
-export interface PushParts {
-  database: Database
-  /** What is wrong with a webhook's URL; null for one that may be kept. */
+interface PushPage {
+  configs: PushConfig[]
+  nextPageToken: string
+}
+
+export interface PushService {
+  /**
+   * Makes a config, or replaces the one with its id. A finished todo accepts one, and never calls it.
+   * Refuses: not_found, invalid.
+   */
+  create(
+    todoId: string,
+    config: NewPushConfig,
+    scope: Scope,
+    caller: Caller,
+  ): Promise<{ config: PushConfig; secret: string }>
+  /** Refuses: not_found, for the config or the todo. */
+  get(todoId: string, id: string, scope: Scope): Promise<PushConfig>
+  list(
+    todoId: string,
+    page: { pageSize?: number; pageToken?: string },
+    scope: Scope,
+  ): Promise<PushPage>
+  /** A config that is not there counts as deleted. Refuses: not_found, for the todo. */
+  delete(todoId: string, id: string, scope: Scope): Promise<void>
+
+  /** For operators: makes a new secret. The one before signs as well, until `previousUntil`. */
+  rotateSecret(
+    todoId: string,
+    id: string,
+    overlapSeconds?: number,
+  ): Promise<{ secret: string; previousUntil: Date }>
+  /** The delivery log, newest first, within what the caller may watch. */
+  deliveries(filter: DeliveryFilter, caller: Caller): Promise<DeliveryPage>
+  /** Makes a dead delivery due again. Refuses: not_found, wrong_state. */
+  retry(id: string): Promise<Delivery>
+}
+
+interface PushParts extends Pick<Parts, 'database'> {
+  /** What is wrong with a webhook's URL, or null if it may be kept. */
   urlProblem: (url: string) => string | null
   newSecret: () => string
 }
 
 /** What the rest of the services may do with configs. */
 export interface Push extends PushService {
-  /** The config as it may be kept, with the secret to show. Refuses: invalid. */
+  /** The config as it can be kept, with the secret to show. Refuses: invalid. */
   vet(config: NewPushConfig, caller: Caller): KeptPushConfig
-  /** Inside a transaction. Refuses: not_found, invalid (one too many). */
+  /** Keeps it, inside a transaction. Refuses: not_found, invalid (one too many). */
   put(session: Session, todoId: string, config: KeptPushConfig, scope: Scope): Promise<PushConfig>
-}
-
-const TOKEN_AT_MOST = 4096
-const CREDENTIALS_AT_MOST = 8192
-const SCHEME_AT_MOST = 64
-
-/** Sent as the value of a header: visible ASCII, with spaces between. */
-const isHeaderValue = (text: string): boolean =>
-  /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/.test(text)
-const isHeaderToken = (text: string): boolean => /^[!#$%&'*+.^_`|~\w-]+$/.test(text)
-
-const textProblem = (text: string | undefined, atMost: number, ok: (text: string) => boolean) => {
-  if (text === undefined) return null
-  if (text.length > atMost) return `must be at most ${atMost} characters`
-  return ok(text) ? null : 'must hold only what an HTTP header can carry'
 }
 
 const OVERLAP_SECONDS = 86_400
 
 export const createPush = ({ database, urlProblem, newSecret }: PushParts): Push => {
-  const faultsOf = (config: NewPushConfig): Violation[] => {
-    const { url, token, authentication, path } = config
-    const faults: [string, string | null][] = [
-      ['url', urlProblem(url)],
-      ['token', textProblem(token, TOKEN_AT_MOST, isHeaderValue)],
-      ['authentication.scheme', textProblem(authentication?.scheme, SCHEME_AT_MOST, isHeaderToken)],
-      [
-        'authentication.credentials',
-        textProblem(authentication?.credentials, CREDENTIALS_AT_MOST, isHeaderValue),
-      ],
-    ]
-    return faults.flatMap(([name, description]) =>
-      description === null ? [] : [{ field: path ? `${path}.${name}` : name, description }],
-    )
-  }
-
   const vet: Push['vet'] = (config, caller) => {
-    const violations = faultsOf(config)
+    const violations = violationsOf(config, urlProblem)
     if (violations.length > 0) throw new Refusal('invalid', { violations })
     const endpointId = caller.kind === 'endpoint' ? caller.endpoint.id : null
     return { ...config, id: config.id ?? randomUUID(), secret: newSecret(), endpointId }
@@ -93,11 +101,7 @@ export const createPush = ({ database, urlProblem, newSecret }: PushParts): Push
       const made = await database.transaction((session) => put(session, todoId, kept, scope))
       return { config: made, secret: kept.secret }
     },
-    get: async (todoId, id, scope) => {
-      const config = await readPushConfig(database, todoId, id, scope)
-      if (!config) throw new Refusal('not_found')
-      return config
-    },
+    get: async (todoId, id, scope) => orNotFound(await readPushConfig(database, todoId, id, scope)),
     list: async (todoId, { pageSize, pageToken }, scope) => {
       const limit = Math.min(pageSize ?? PUSH_CONFIGS_AT_MOST, PUSH_CONFIGS_AT_MOST)
       const after = pageToken === undefined ? '' : decodeToken(pageToken)
@@ -112,16 +116,17 @@ export const createPush = ({ database, urlProblem, newSecret }: PushParts): Push
     rotateSecret: async (todoId, id, overlapSeconds = OVERLAP_SECONDS) => {
       const secret = newSecret()
       const rotation = { secret, overlapSeconds }
-      const previousUntil = await rotatePushSecret(database, todoId, id, rotation)
-      if (!previousUntil) throw new Refusal('not_found')
-      return { secret, previousUntil }
+      return {
+        secret,
+        previousUntil: orNotFound(await rotatePushSecret(database, todoId, id, rotation)),
+      }
     },
     deliveries: (filter, caller) => listDeliveries(database, filter, watchScope(caller)),
     retry: (id) => retryDelivery(database, id),
   }
 }
 
-/** The last id of the page before; marked, so that not every text is one of ours. */
+/** A page token holds the last id of the page before, and a mark, so that not every text is one. */
 const MARK = 'push '
 const encodeToken = (id: string): string => Buffer.from(`${MARK}${id}`).toString('base64url')
 const decodeToken = (token: string): string => {

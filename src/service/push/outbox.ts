@@ -1,10 +1,8 @@
 /**
- * What a courier works with: deliveries that are due, with the event each of them tells, and what
- * came of the try. The event is read as it was committed, and a task as it was then, so that every
- * try of a delivery tells the same.
+ * What a courier works with: deliveries that are due, each with its event, and the outcome of an
+ * attempt. The event is read as it was committed, and the task as it was then, so that every attempt
+ * of a delivery sends the same.
  */
-import type { Log } from '../../base/log.ts'
-import type { Metrics } from '../../base/metrics.ts'
 import {
   maskUrl,
   type PushLimits,
@@ -14,7 +12,6 @@ import {
   verdictOf,
 } from '../../domain/push.ts'
 import type { Event, TodoView } from '../../domain/todo.ts'
-import type { Database } from '../../store/postgres/database.ts'
 import {
   handBack,
   type LeasedDelivery,
@@ -25,42 +22,38 @@ import {
 import { purgeDeliveries } from '../../store/push/delivery-log.ts'
 import { readEvents } from '../../store/todos/events.ts'
 import { readAsOf } from '../../store/todos/view.ts'
-import type { Registry } from '../registry.ts'
+import type { Parts } from '../parts.ts'
 
-/** A leased delivery and what it tells. */
+/** A leased delivery with what it sends. */
 export interface Owed extends LeasedDelivery {
   event: Event
-  /** The task as the event left it; for dialects that tell of the whole task. */
+  /** The task as the event left it, for dialects that send the whole task. */
   view: TodoView | null
 }
 
 export interface Outbox {
-  /** What is to be sent, and whether there may be more. */
-  take(wish: LeaseRequest): Promise<{ owed: Owed[]; more: boolean }>
-  /** Writes what came of the try; in how many seconds there is another one, or null. */
+  /** Leases what is to be sent; tells whether there may be more. */
+  lease(request: LeaseRequest): Promise<{ owed: Owed[]; more: boolean }>
+  /** Writes the outcome of an attempt; returns the seconds until the next one, or null. */
   settle(owed: Owed, tried: Tried, seconds: number): Promise<number | null>
-  /** Gives the lease up unused: it is somebody else's turn at once. */
+  /** Gives the lease up unused, so that it is somebody else's turn at once. */
   handBack(owed: Owed): Promise<void>
-  /** Forgets what was settled long ago; how many. */
+  /** Deletes deliveries that were settled long ago; returns how many. */
   purge(): Promise<number>
   limits(): Promise<PushLimits>
 }
 
-export interface OutboxParts {
-  database: Database
-  registry: Registry
-  /** Where no setting says otherwise. */
+interface OutboxParts extends Pick<Parts, 'database' | 'registry' | 'metrics' | 'log'> {
+  /** These hold unless a setting overrides them. */
   limits: PushLimits
-  metrics: Metrics
-  log: Pick<Log, 'info' | 'warn' | 'error' | 'debug'>
 }
 
 const PURGE_BATCH = 1000
 
-/** 0.3 has no event of its own for webhooks: they are told the task. */
-const isToldWhole = ({ dialect }: LeasedDelivery): boolean => dialect === '0.3'
+/** 0.3 has no event of its own for webhooks: they get the whole task. */
+const getsWholeTask = ({ dialect }: LeasedDelivery): boolean => dialect === '0.3'
 
-const place = (id: string, seq: number): string => `${id} ${seq}`
+const keyOf = (id: string, seq: number): string => `${id} ${seq}`
 
 export const createOutbox = (parts: OutboxParts): Outbox => {
   const { database, registry, metrics, log } = parts
@@ -68,19 +61,19 @@ export const createOutbox = (parts: OutboxParts): Outbox => {
     pushLimits(parts.limits, await registry.settings())
 
   const eventsOf = async (leased: readonly LeasedDelivery[]): Promise<Map<string, Event>> => {
-    const watched = leased.map(({ todoId, seq }) => ({ id: todoId, after: seq - 1 }))
-    const events = await readEvents(database, watched, 1)
-    return new Map(events.map((event) => [place(event.todoId, event.seq), event]))
+    const pages = leased.map(({ todoId, seq }) => ({ id: todoId, after: seq - 1 }))
+    const events = await readEvents(database, pages, 1)
+    return new Map(events.map((event) => [keyOf(event.todoId, event.seq), event]))
   }
 
   const viewsOf = async (leased: readonly LeasedDelivery[]): Promise<Map<string, TodoView>> => {
-    const whole = leased.filter(isToldWhole)
+    const whole = leased.filter(getsWholeTask)
     if (whole.length === 0) return new Map()
     const views = await readAsOf(
       database,
       whole.map(({ todoId, seq }) => ({ id: todoId, seq })),
     )
-    return new Map(views.map((view) => [place(view.todo.id, view.todo.seq), view]))
+    return new Map(views.map((view) => [keyOf(view.todo.id, view.todo.seq), view]))
   }
 
   const report = (owed: Owed, state: string, facts: object): void => {
@@ -92,16 +85,16 @@ export const createOutbox = (parts: OutboxParts): Outbox => {
 
   return {
     limits,
-    take: async (wish) => {
-      const leased = await leaseDeliveries(database, wish)
+    lease: async (request) => {
+      const leased = await leaseDeliveries(database, request)
       if (leased.length === 0) return { owed: [], more: false }
       const [events, views] = await Promise.all([eventsOf(leased), viewsOf(leased)])
       const owed: Owed[] = []
       for (const delivery of leased) {
-        const at = place(delivery.todoId, delivery.seq)
-        const event = events.get(at)
-        const view = views.get(at) ?? null
-        const isGone = view === null && isToldWhole(delivery)
+        const key = keyOf(delivery.todoId, delivery.seq)
+        const event = events.get(key)
+        const view = views.get(key) ?? null
+        const isGone = view === null && getsWholeTask(delivery)
         if (delivery.revoked) await settleDelivery(database, delivery, never(REVOKED), 0)
         else if (!event || isGone) await settleDelivery(database, delivery, never(GONE), 0)
         else owed.push({ ...delivery, event, view })
@@ -118,13 +111,8 @@ export const createOutbox = (parts: OutboxParts): Outbox => {
         return null
       }
       metrics.pushAttempts.inc({ outcome: state === 'pending' ? 'later' : state })
-      const { attempts } = owed
-      report(owed, state, {
-        attempts,
-        status,
-        reason,
-        ...(state === 'pending' && { againSeconds }),
-      })
+      const again = state === 'pending' ? { againSeconds } : {}
+      report(owed, state, { attempts: owed.attempts, status, reason, ...again })
       return state === 'pending' ? againSeconds : null
     },
     handBack: (owed) => handBack(database, owed),
@@ -135,7 +123,7 @@ export const createOutbox = (parts: OutboxParts): Outbox => {
 const GONE = 'its event, or its task, is not kept any more'
 const REVOKED = 'the endpoint that made the config was revoked'
 
-/** Given up without a try. */
+/** Given up without an attempt. */
 const never = (reason: string): Verdict => ({
   state: 'dead',
   status: null,

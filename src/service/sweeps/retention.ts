@@ -1,46 +1,46 @@
 /**
- * Deletes todos that ended longer ago than their queue keeps them. Goes through the ended todos of
- * each queue in turns, oldest first, a small statement and a rest as long as it took, so that it has
- * at most half of one connection. Those that may not go yet are passed over, not looked at for ever.
+ * Deletes todos that ended longer ago than their queue keeps them. It goes through the ended todos
+ * of the queues in turn, oldest first: a small statement, then a rest as long as the statement took,
+ * so that it uses at most half of one connection. Todos that must stay for now are skipped, so they
+ * are not read again and again.
  */
-import type { Log } from '../../base/log.ts'
-import type { Metrics } from '../../base/metrics.ts'
 import { sleep } from '../../base/time.ts'
-import { clearRemains, forgetTodos, hasRemains, type Position } from '../../store/move/retention.ts'
-import type { Database } from '../../store/postgres/database.ts'
-import type { Registry } from '../registry.ts'
-
-export interface RetentionParts {
-  database: Database
-  registry: Pick<Registry, 'queues'>
-  metrics: Metrics
-  log: Pick<Log, 'info'>
-}
+import {
+  clearRemains,
+  forgetTodos,
+  hasRemains,
+  type Position,
+} from '../../store/admin/retention.ts'
+import type { Parts } from '../parts.ts'
 
 export interface Retention {
-  /** Works for a moment; how many todos went, and whether there is more to look at. */
+  /** Works for a moment; returns how many todos were deleted, and whether there is more to do. */
   sweep(): Promise<{ deleted: number; more: boolean }>
 }
 
-/** Whoever stops a node waits no longer than this and a statement. */
+/** Stopping a node waits no longer than this and a statement. */
 const SWEEP_MS = 2000
-const REST_AT_LEAST_MS = 2
+const MIN_REST_MS = 2
 
 const timed = async <T>(work: () => Promise<T>): Promise<T> => {
   const from = performance.now()
   const result = await work()
-  await sleep(Math.max(REST_AT_LEAST_MS, performance.now() - from))
+  await sleep(Math.max(MIN_REST_MS, performance.now() - from))
   return result
 }
 
-export const createRetention = (parts: RetentionParts): Retention => {
-  const { database, registry, metrics, log } = parts
-  /** Queues whose round was not over when the time was, and where it goes on. */
+export const createRetention = ({
+  database,
+  registry,
+  metrics,
+  log,
+}: Pick<Parts, 'database' | 'registry' | 'metrics' | 'log'>): Retention => {
+  /** The queues that are not done yet, and where each goes on. */
   let open = new Map<string, Position | null>()
-  /** How many went since they began. */
+  /** How many were deleted since they began. */
   let count = 0
 
-  const queuesToKeepShort = async (): Promise<string[]> =>
+  const queuesWithRetention = async (): Promise<string[]> =>
     [...(await registry.queues()).values()]
       .filter(({ policy }) => (policy.retentionDays ?? 0) > 0)
       .map(({ name }) => name)
@@ -58,12 +58,12 @@ export const createRetention = (parts: RetentionParts): Retention => {
       const until = performance.now() + SWEEP_MS
       if (open.size === 0) {
         count = 0
-        open = new Map((await queuesToKeepShort()).map((queue) => [queue, null]))
+        open = new Map((await queuesWithRetention()).map((queue) => [queue, null]))
       }
       let deleted = 0
       let more = true
       while (more && performance.now() < until) {
-        // In turns: a queue with a million to delete does not stand before the others.
+        // The queues take turns, so that one with a million to delete does not hold up the others.
         for (const [queue, from] of [...open]) deleted += await forget(queue, from)
         const left = (await hasRemains(database)) && (await timed(() => clearRemains(database)))
         more = left || open.size > 0

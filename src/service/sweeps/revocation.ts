@@ -1,14 +1,12 @@
 /**
  * What becomes of a revoked or expired endpoint's work. What it holds, interrupted todos too, goes
- * back to the queue where another live endpoint may claim it, and is dead-lettered where nobody
- * could: requeued, it would park for good. Its own sent tasks go on, unless the operator asks to
- * cancel them.
+ * back to its queue if another live endpoint may claim it there. Otherwise it becomes a dead letter,
+ * because a requeued todo would wait for good. Tasks that the endpoint has sent go on, unless the
+ * operator asks to cancel them.
  */
-import type { Metrics } from '../../base/metrics.ts'
 import { sleep } from '../../base/time.ts'
-import { type Endpoint, EVERYTHING } from '../../domain/endpoint.ts'
-import { Refusal } from '../../domain/errors.ts'
-import { STATE_NAMES, STATES } from '../../domain/lifecycle.ts'
+import type { Endpoint } from '../../domain/endpoint.ts'
+import { STATE_NAMES, STATES, type State } from '../../domain/lifecycle.ts'
 import {
   readDeadHolders,
   readQueuesSentTo,
@@ -16,40 +14,39 @@ import {
   revokeExpired,
 } from '../../store/admin/endpoints.ts'
 import type { Moved } from '../../store/move/move.ts'
-import type { Database } from '../../store/postgres/database.ts'
 import { listTodos } from '../../store/todos/list.ts'
+import { countEnded } from '../count-ended.ts'
+import type { Parts } from '../parts.ts'
 import type { SweepRunner } from '../sweep-runner.ts'
-import { cancelTodo } from '../tasks/cancel.ts'
+import { cancelIfLive } from '../tasks/cancel.ts'
 
-export interface RevocationParts {
-  database: Database
+interface RevocationParts extends Pick<Parts, 'database' | 'metrics'> {
   sweepRunner: SweepRunner
-  metrics: Metrics
 }
 
 export interface Revocation {
-  /** Settles what this endpoint holds; how many todos. */
+  /** Takes back what this endpoint holds; returns how many todos. */
   settle(endpointId: string): Promise<number>
-  /** Revokes what has expired, and settles what any revoked endpoint still holds. */
+  /** Revokes what has expired, and takes back what any revoked endpoint still holds. */
   settleDead(): Promise<number>
-  /** Cancels every live todo this endpoint sent. One that ends meanwhile is left as it ended. */
+  /** Cancels every live todo that this endpoint sent. One that ends meanwhile is left as it ended. */
   cancelAllOf(client: Endpoint): Promise<void>
 }
 
 const PAGE = 200
 const PASSES = 5
 const PAUSE_MS = 10
-const LIVE = STATE_NAMES.filter((state) => STATES[state] !== 'ended' || state === 'failed')
+/** The states of todos that have not ended; a failed one may have a retry scheduled. */
+export const LIVE_STATES: readonly State[] = STATE_NAMES.filter(
+  (state) => STATES[state] !== 'ended' || state === 'failed',
+)
 
 export const createRevocation = ({
   database,
   sweepRunner,
   metrics,
 }: RevocationParts): Revocation => {
-  const countEnded = ({ todo }: Moved): void => {
-    metrics.attemptsEnded.inc({ queue: todo.queue, outcome: 'revoked' })
-    if (todo.finishedAt) metrics.todosFinished.inc({ queue: todo.queue, state: todo.state })
-  }
+  const countRevoked = (moved: Moved): void => countEnded(metrics, moved, 'revoked')
 
   const settleOnce = async (endpointId: string): Promise<number> => {
     const held = await readDeadHolders(database, endpointId)
@@ -57,11 +54,11 @@ export const createRevocation = ({
     const served = await readQueuesServed(database, queues)
     const change = { endpoint: endpointId, cause: 'endpoint_revoked' }
     const stranded = queues.filter((queue) => !served.includes(queue))
-    const requeued = await sweepRunner('revoke', { ...change, queues: served }, countEnded)
-    return requeued + (await sweepRunner('strand', { ...change, queues: stranded }, countEnded))
+    const requeued = await sweepRunner('revoke', { ...change, queues: served }, countRevoked)
+    return requeued + (await sweepRunner('strand', { ...change, queues: stranded }, countRevoked))
   }
 
-  /** A row that its holder is just writing to is passed over: it is asked for again. */
+  /** A row that its holder is just writing to is skipped, so we ask again. */
   const settle = async (endpointId: string): Promise<number> => {
     let total = 0
     for (let pass = 1; ; pass += 1) {
@@ -86,14 +83,10 @@ export const createRevocation = ({
         for (let full = true; full; ) {
           const { todos } = await listTodos(
             database,
-            { states: LIVE, retrying: 'only', pageSize: PAGE, includeArtifacts: false },
+            { states: LIVE_STATES, retrying: 'only', pageSize: PAGE, includeArtifacts: false },
             { kind: 'client', clientId, queue },
           )
-          for (const { todo } of todos) {
-            await cancelTodo(database, metrics, todo.id, EVERYTHING).catch((error: unknown) => {
-              if (!(error instanceof Refusal)) throw error
-            })
-          }
+          for (const { todo } of todos) await cancelIfLive(database, metrics, todo.id)
           full = todos.length === PAGE
         }
       }

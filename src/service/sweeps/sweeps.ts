@@ -1,80 +1,65 @@
 /**
- * Everything that frees a todo without being asked: work of revoked and expired endpoints, lapsed
- * leases, interrupts past their deadline, retries that have come due. Every node runs every sweep;
- * rows are shared out by `skip locked`. What was taken back is counted, and logged in one line.
+ * Everything that moves a todo without being asked: work of revoked and expired endpoints, lapsed
+ * leases, interrupts past their deadline, retries that have come due. Every node runs every sweep,
+ * and `skip locked` shares out the rows. What was taken back is counted, and logged in one line.
  *
  * Why waits are reclaimed here and not by a loop of their own: docs/design/interrupt-deadline.md.
  */
-import type { Log } from '../../base/log.ts'
-import type { Metrics } from '../../base/metrics.ts'
-import { OPEN_STATES } from '../../domain/lifecycle.ts'
 import { interruptTtlSeconds } from '../../domain/policy.ts'
 import type { FeedEvent } from '../../domain/todo.ts'
 import type { Moved } from '../../store/move/move.ts'
-import type { Database } from '../../store/postgres/database.ts'
 import { countTodos } from '../../store/todos/counts.ts'
 import { sequenceEvents } from '../../store/todos/events.ts'
 import { expireKeys } from '../../store/todos/idempotency.ts'
-import type { Registry } from '../registry.ts'
+import { countEnded } from '../count-ended.ts'
+import type { Parts } from '../parts.ts'
 import type { SweepRunner } from '../sweep-runner.ts'
 import type { ChildTasks } from '../tasks/children.ts'
 import type { Conversations } from '../tasks/conversations.ts'
 import type { Retention } from './retention.ts'
 import type { Revocation } from './revocation.ts'
 
-export interface SweepParts {
-  database: Database
-  registry: Registry
+export interface SweepParts extends Pick<Parts, 'database' | 'registry' | 'metrics' | 'log'> {
   sweepRunner: SweepRunner
   conversations: Conversations
   childTasks: ChildTasks
   revocation: Revocation
   retention: Retention
-  metrics: Metrics
-  log: Log
-  /** Told the events that were given their places in the feed here. */
-  onPlaced: (events: readonly FeedEvent[]) => void
+  /** Called with the events that were given their positions in the feed here. */
+  onSequenced: (events: readonly FeedEvent[]) => void
 }
 
 export interface Sweep {
-  /** Lapsed leases and overdue interrupts, after the work of dead endpoints; how many of the two. */
+  /**
+   * Takes back the work of dead endpoints, then lapsed leases and overdue interrupts; returns how many
+   * leases and interrupts.
+   */
   reap(): Promise<number>
-  /** Todos that passed a limit on their time; how many. */
+  /** Moves todos that passed a limit on their time; returns how many. */
   timeOut(): Promise<number>
-  /** Announces todos whose retry or delay is over; how many. */
+  /** Announces todos whose retry or delay is over; returns how many. */
   comeDue(): Promise<number>
-  /** Gives committed events their place in the feed; another node may be at it. */
+  /** Gives committed events their positions in the feed, unless another node is at it. */
   place(): Promise<'all' | 'more' | 'not our turn'>
-  /** Takes what events have moved into the counts that lists are summed up from. */
+  /** Moves the changes of events into the counts that the totals of lists come from. */
   count(): Promise<'all' | 'more'>
-  /** Deletes what is over: keys of sends past their window, todos past their queue's retention. */
+  /** Deletes keys of sends past their window, and todos past their queue's retention. */
   tidy(): Promise<'all' | 'more'>
 }
 
-const PLACE_BATCH = 1000
+const SEQUENCE_BATCH = 1000
 const COUNT_BATCH = 5000
-/** A tick deletes a bounded number, a few at a time: nobody waits behind it. */
+/** A tick deletes a bounded number, a few at a time, so that nobody waits behind it. */
 const TIDY_BATCH = 500
 const TIDY_BATCHES = 40
 
 export const createSweep = (parts: SweepParts): Sweep => {
-  const {
-    database,
-    registry,
-    sweepRunner,
-    conversations,
-    childTasks,
-    revocation,
-    retention,
-    metrics,
-    log,
-  } = parts
-  const { onPlaced } = parts
+  const { database, registry, sweepRunner, revocation, retention, metrics, log } = parts
+  const { conversations, childTasks, onSequenced } = parts
 
-  const countReaped = ({ todo }: Moved): void => {
-    metrics.todoLeasesExpired.inc({ queue: todo.queue })
-    metrics.attemptsEnded.inc({ queue: todo.queue, outcome: 'reaped' })
-    if (todo.finishedAt) metrics.todosFinished.inc({ queue: todo.queue, state: todo.state })
+  const countReaped = (moved: Moved): void => {
+    metrics.todoLeasesExpired.inc({ queue: moved.todo.queue })
+    countEnded(metrics, moved, 'reaped')
   }
 
   const countReclaimed = (moved: Moved): void => {
@@ -82,12 +67,9 @@ export const createSweep = (parts: SweepParts): Sweep => {
     metrics.interruptLeasesReclaimed.inc({ queue: moved.todo.queue })
   }
 
-  const countTimedOut = ({ todo, from, timeout }: Moved): void => {
-    metrics.timeouts.inc({ queue: todo.queue, timeout: timeout ?? 'unknown' })
-    if (OPEN_STATES.includes(from)) {
-      metrics.attemptsEnded.inc({ queue: todo.queue, outcome: 'timed_out' })
-    }
-    if (todo.finishedAt) metrics.todosFinished.inc({ queue: todo.queue, state: todo.state })
+  const countTimedOut = (moved: Moved): void => {
+    metrics.timeouts.inc({ queue: moved.todo.queue, timeout: moved.timeout ?? 'unknown' })
+    countEnded(metrics, moved, 'timed_out')
   }
 
   const counted = (sweep: string, rows: number): number => {
@@ -95,15 +77,15 @@ export const createSweep = (parts: SweepParts): Sweep => {
     return rows
   }
 
-  let complainedOf: string | null = null
+  let warnedOf: string | null = null
 
-  /** Null is unbounded. A value that does not parse is logged once, and the default kept. */
+  /** Null is unbounded. A value that does not parse is logged once, and the default is kept. */
   const interruptTtl = async (): Promise<number | null> => {
     const value = (await registry.settings()).get('interrupt_lease_ttl_seconds') ?? null
     const { seconds, parsed } = interruptTtlSeconds(value)
-    if (parsed) complainedOf = null
-    else if (complainedOf !== value) {
-      complainedOf = value
+    if (parsed) warnedOf = null
+    else if (warnedOf !== value) {
+      warnedOf = value
       log.warn({ setting: 'interrupt_lease_ttl_seconds', value }, 'not a number: default kept')
     }
     return seconds
@@ -111,10 +93,10 @@ export const createSweep = (parts: SweepParts): Sweep => {
 
   return {
     reap: async () => {
-      // First, so that no sweep requeues into a queue that only a dead endpoint could claim.
+      // This comes first, so that no sweep requeues into a queue that only a dead endpoint serves.
       counted('revoked', await revocation.settleDead())
       const failures: unknown[] = []
-      // One that fails keeps none of the others from what they are for.
+      // A step that fails does not keep the others from running.
       const step = async (sweep: string, run: () => Promise<number>): Promise<number> => {
         try {
           return counted(sweep, await run())
@@ -143,10 +125,10 @@ export const createSweep = (parts: SweepParts): Sweep => {
     },
     comeDue: async () => counted('come_due', await sweepRunner('comeDue')),
     place: async () => {
-      const placed = await sequenceEvents(database, PLACE_BATCH)
-      if (placed === null) return 'not our turn'
-      onPlaced(placed)
-      return placed.length === PLACE_BATCH ? 'more' : 'all'
+      const sequenced = await sequenceEvents(database, SEQUENCE_BATCH)
+      if (sequenced === null) return 'not our turn'
+      onSequenced(sequenced)
+      return sequenced.length === SEQUENCE_BATCH ? 'more' : 'all'
     },
     count: async () => ((await countTodos(database, COUNT_BATCH)) === COUNT_BATCH ? 'more' : 'all'),
     tidy: async () => {

@@ -1,8 +1,7 @@
-/** Ending a todo that has not ended, and all that lives below it, for whoever may. */
+/** Cancels a todo that has not ended, and everything alive below it. */
 import type { Metrics } from '../../base/metrics.ts'
-import type { Scope } from '../../domain/endpoint.ts'
-import { Refusal } from '../../domain/errors.ts'
-import { OPEN_STATES } from '../../domain/lifecycle.ts'
+import { EVERYTHING, type Scope } from '../../domain/endpoint.ts'
+import { isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { TodoView } from '../../domain/todo.ts'
 import {
   type Moved,
@@ -13,39 +12,41 @@ import {
 } from '../../store/move/move.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { readView } from '../../store/todos/view.ts'
-import { sweepEach } from '../sweep-each.ts'
+import { countEnded } from '../count-ended.ts'
+import { sweepEach } from '../sweep-runner.ts'
 
-/** Ends a todo that has not ended; one canceled before is returned as it is. */
+/** Cancels a todo that has not ended; one canceled before is returned as it is. */
 export const cancelTodo = async (
   database: Database,
   metrics: Metrics,
   id: string,
   scope: Scope,
 ): Promise<TodoView> => {
-  const before = await readView(database, id, scope)
-  if (!before) throw new Refusal('not_found')
+  const before = orNotFound(await readView(database, id, scope))
   if (before.todo.state === 'canceled') return before
   try {
-    count(metrics, await transitionOne(database, 'cancel', id, {}, scope))
+    countEnded(metrics, await transitionOne(database, 'cancel', id, {}, scope), 'canceled')
   } catch (error) {
-    if (!(error instanceof Refusal && error.kind === 'wrong_state')) throw error
+    if (!isRefusal(error, 'wrong_state')) throw error
     const now = await readView(database, id, scope)
     if (now?.todo.state === 'canceled') return now
-    throw new Refusal('not_cancelable', {
-      id,
-      ...(error.detail.state && { state: error.detail.state }),
-    })
+    const { state } = error.detail
+    throw new Refusal('not_cancelable', { id, ...(state && { state }) })
   }
   await cancelBelow(database, metrics, [id])
-  const after = await readView(database, id, scope)
-  if (!after) throw new Refusal('not_found')
-  return after
+  return orNotFound(await readView(database, id, scope))
 }
 
-const count = (metrics: Metrics, { todo, from }: Moved): void => {
-  metrics.todosFinished.inc({ queue: todo.queue, state: todo.state })
-  if (OPEN_STATES.includes(from)) {
-    metrics.attemptsEnded.inc({ queue: todo.queue, outcome: 'canceled' })
+/** Like cancelTodo, but a todo that ends meanwhile is left as it ended. */
+export const cancelIfLive = async (
+  database: Database,
+  metrics: Metrics,
+  id: string,
+): Promise<void> => {
+  try {
+    await cancelTodo(database, metrics, id, EVERYTHING)
+  } catch (error) {
+    if (!isRefusal(error)) throw error
   }
 }
 
@@ -53,8 +54,9 @@ const BATCH = 200
 
 /**
  * Cancels all that lives below these canceled todos, a batch of children at a time and then what is
- * below that batch; how many. One that ends meanwhile is left as it ended, and its children live.
- * One that cannot be moved keeps no other from it; then the first failure is thrown.
+ * below that batch; returns how many. A child that ends meanwhile is left as it ended, and its own
+ * children live. One that cannot be moved does not keep the others; the first failure is thrown at
+ * the end.
  */
 export const cancelBelow = async (
   database: Database,
@@ -66,7 +68,7 @@ export const cancelBelow = async (
 
   const goOn = async (moved: readonly Moved[]): Promise<void> => {
     if (moved.length === 0) return
-    for (const one of moved) count(metrics, one)
+    for (const one of moved) countEnded(metrics, one, 'canceled')
     ended += moved.length
     await below(moved.map(({ todo }) => todo.id))
   }
@@ -87,9 +89,9 @@ export const cancelBelow = async (
 
   const below = async (above: readonly string[]): Promise<void> => {
     await inBatches(above).catch((error: unknown) => {
-      if (error instanceof Refusal && error.kind === 'unavailable') throw error
+      if (isRefusal(error, 'unavailable')) throw error
     })
-    // Waited for: those that somebody was just writing to. One by one: a batch that failed.
+    // This waits for rows that somebody was just writing to, and redoes a failed batch one by one.
     await sweepEach(
       (due) => readDue(database, 'cancel', due, { parents: above }),
       cancelOne,

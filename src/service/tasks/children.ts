@@ -1,14 +1,16 @@
 /**
- * Child tasks: made within their parent's budget, waited for without a holder, canceled with their
- * parent. Whoever ends tells its parent after the commit, and a parent looks after its own; what is
- * missed even so, the sweep finds, so that no join hangs.
+ * Child tasks: added within their parent's budget, waited for without a holder, canceled with their
+ * parent. A child that ends wakes its parent after the commit, and the parent looks after its own;
+ * what is missed even so, the sweep finds, so that no join hangs.
+ *
+ * Budgets only shrink (docs/design/lifecycle-layer.md, section 8): a child may do what is among its
+ * parent's effects, and no fixed catalog says otherwise. Depth and number are bounded.
  */
 
-import type { Log } from '../../base/log.ts'
-import type { Metrics } from '../../base/metrics.ts'
+import { defined } from '../../base/defined.ts'
 import { newId } from '../../base/uuid.ts'
-import { invalid, Refusal } from '../../domain/errors.ts'
-import type { Todo } from '../../domain/todo.ts'
+import { invalid, isRefusal, Refusal } from '../../domain/errors.ts'
+import type { Message, Todo } from '../../domain/todo.ts'
 import { addTodo, type NewTodo } from '../../store/move/add.ts'
 import {
   countLiveChildren,
@@ -16,55 +18,77 @@ import {
   readStalledJoins,
   readStranger,
 } from '../../store/move/children.ts'
-import { tryTransition } from '../../store/move/move.ts'
-import type { Database, Session } from '../../store/postgres/database.ts'
-import type { Wakes } from '../../store/wake/wake.ts'
-import type { NewChild } from '../contract.ts'
-import type { Registry } from '../registry.ts'
-import { sweepEach } from '../sweep-each.ts'
-import { DEPTH_AT_MOST, LIVE_CHILDREN_AT_MOST, shrink } from './budget.ts'
+import { type Moved, tryTransition } from '../../store/move/move.ts'
+import type { Session } from '../../store/postgres/database.ts'
+import { topics } from '../../store/wake/topics.ts'
+import { countEnded } from '../count-ended.ts'
+import type { Parts } from '../parts.ts'
+import { sweepEach } from '../sweep-runner.ts'
 import { cancelBelow } from './cancel.ts'
 import { excerpt } from './text.ts'
 
+/** A child to be made. What it leaves out comes from its parent, or from its queue. */
+export interface NewChild {
+  queue: string
+  message: Message
+  effects?: string[]
+  deadlineSeconds?: number
+  maxAttempts?: number
+}
+
+const MAX_DEPTH = 8
+const MAX_LIVE_CHILDREN = 1000
+
+/** What both allow; null is everything. */
+export const narrower = (
+  a: readonly string[] | null,
+  b: readonly string[] | null,
+): string[] | null => {
+  if (a === null || b === null) return (a ?? b)?.slice() ?? null
+  return a.filter((effect) => b.includes(effect))
+}
+
+/**
+ * The effects of a child: the requested ones, else its parent's; null is everything. Refuses:
+ * forbidden, naming what the parent may not do itself.
+ */
+export const shrink = (
+  parent: readonly string[] | null,
+  requested: readonly string[] | undefined,
+): readonly string[] | null => {
+  if (requested === undefined) return parent
+  const refused = parent === null ? [] : requested.filter((effect) => !parent.includes(effect))
+  if (refused.length === 0) return [...new Set(requested)]
+  throw new Refusal('forbidden', { refused }, `The budget has no ${refused.join(', ')} to give`)
+}
+
 export interface ChildTasks {
-  /** Adds children of a todo that is locked in this session. Refuses: forbidden, limit. */
-  add(
-    session: Session,
-    parent: Todo,
+  /** Adds children of the todo that `lock` locks, in one transaction. Refuses: forbidden, limit. */
+  fork(
     children: readonly NewChild[],
-    clientId: string | null,
+    lock: (session: Session) => Promise<{ parent: Todo; clientId: string | null }>,
   ): Promise<{ id: string; queue: string }[]>
   /**
-   * The retry of a child that is dead: a child again, where its parent lives. Refuses: limit,
-   * not_found (its queue).
+   * Adds the retry of a dead child: a child again if its parent lives. Refuses: limit, not_found
+   * (its queue).
    */
   retry(dead: Todo, todo: Omit<NewTodo, 'parent'>): Promise<Todo>
-  /** Refuses ids that are not this todo's children. */
-  check(parentId: string, children: readonly string[]): Promise<void>
-  /** Wakes the parent if its join holds. */
-  look(parentId: string): Promise<void>
-  /** Tells parents that were not told, and goes on with cascades cut short; how many todos. */
+  /** Parks the parent by this move. Refuses ids that are not its children. */
+  join(parentId: string, children: readonly string[], move: () => Promise<Moved>): Promise<Todo>
+  /** Wakes parents that missed it, and goes on with cascades cut short; how many todos. */
   sweep(): Promise<number>
   start(): void
   stop(): void
 }
 
-export interface ChildTasksParts {
-  database: Database
-  registry: Registry
-  wakes: Wakes
-  metrics: Metrics
-  log: Pick<Log, 'warn'>
-}
-
-export const createChildTasks = (parts: ChildTasksParts): ChildTasks => {
+export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
   const { database, registry, wakes, metrics, log } = parts
   let off: () => void = () => {}
 
-  /** The parent is locked: nobody else gives it children meanwhile. */
-  const requireRoom = async (session: Session, parentId: string, more: number): Promise<void> => {
-    if ((await countLiveChildren(session, parentId)) + more > LIVE_CHILDREN_AT_MOST) {
-      throw new Refusal('limit', { limit: LIVE_CHILDREN_AT_MOST })
+  /** The parent is locked, so nobody else gives it children meanwhile. */
+  const checkNumber = async (session: Session, parentId: string, more: number): Promise<void> => {
+    if ((await countLiveChildren(session, parentId)) + more > MAX_LIVE_CHILDREN) {
+      throw new Refusal('limit', { limit: MAX_LIVE_CHILDREN })
     }
   }
 
@@ -88,7 +112,7 @@ export const createChildTasks = (parts: ChildTasksParts): ChildTasks => {
       priority: parent.priority,
       maxAttempts: child.maxAttempts ?? maxAttempts ?? 1,
       message: { ...child.message, role: 'ROLE_USER', taskId: id, contextId },
-      timeouts: { ...timeouts, ...(deadline !== undefined && { scheduleToClose: deadline }) },
+      timeouts: { ...timeouts, ...defined({ scheduleToClose: deadline }) },
       detail: { text: excerpt(child.message) },
       parent: { id: parent.id, depth: parent.depth + 1, closeAt: parent.closeAt },
       ...(effects && { effects }),
@@ -100,17 +124,23 @@ export const createChildTasks = (parts: ChildTasksParts): ChildTasks => {
   const notMoved = (todo: string, error: unknown): void =>
     log.warn({ todo, err: error }, 'a todo of a family could not be moved')
 
+  /** Wakes the parent if its join holds. */
   const look = async (parentId: string): Promise<void> => {
     await tryTransition(database, 'joined', parentId, {})
   }
 
   return {
-    add: async (session, parent, children, clientId) => {
-      if (parent.depth >= DEPTH_AT_MOST) throw new Refusal('limit', { limit: DEPTH_AT_MOST })
-      await requireRoom(session, parent.id, children.length)
-      const added: Todo[] = []
-      for (const child of children) added.push(await addOne(session, parent, child, clientId))
-      return added.map(({ id, queue }) => ({ id, queue }))
+    fork: async (children, lock) => {
+      const added = await database.transaction(async (session) => {
+        const { parent, clientId } = await lock(session)
+        if (parent.depth >= MAX_DEPTH) throw new Refusal('limit', { limit: MAX_DEPTH })
+        await checkNumber(session, parent.id, children.length)
+        const todos: Todo[] = []
+        for (const child of children) todos.push(await addOne(session, parent, child, clientId))
+        return todos.map(({ id, queue }) => ({ id, queue }))
+      })
+      for (const { queue } of added) metrics.todosSent.inc({ queue })
+      return added
     },
     retry: async (dead, todo) => {
       const added = await database.transaction(async (session) => {
@@ -118,23 +148,28 @@ export const createChildTasks = (parts: ChildTasksParts): ChildTasks => {
         const change = { retry: { of, by: todo.id } }
         const adopted = parentId && (await tryTransition(session, 'adopt', parentId, change))
         const parent = adopted ? adopted.todo : null
-        if (parent) await requireRoom(session, parent.id, 1)
-        const made = await addTodo(session, {
+        if (parent) await checkNumber(session, parent.id, 1)
+        const retried = await addTodo(session, {
           ...todo,
           parent: { id: parent?.id ?? null, depth, closeAt: parent?.closeAt ?? null },
         })
-        if (!made) throw new Refusal('not_found', {}, `there is no queue ${todo.queue} any more`)
-        return made
+        if (!retried) throw new Refusal('not_found', {}, `there is no queue ${todo.queue} any more`)
+        return retried
       })
       metrics.todosSent.inc({ queue: added.queue })
       return added
     },
-    check: async (parentId, children) => {
+    join: async (parentId, children, move) => {
       const stranger = await readStranger(database, parentId, children)
-      if (stranger === null) return
-      throw invalid(`children[${children.indexOf(stranger)}]`, 'is not a child of this todo')
+      if (stranger !== null) {
+        throw invalid(`children[${children.indexOf(stranger)}]`, 'is not a child of this todo')
+      }
+      const moved = await move()
+      countEnded(metrics, moved, 'released')
+      // A child may have ended a moment ago, when nobody waited for it yet.
+      await look(parentId)
+      return moved.todo
     },
-    look,
     sweep: async () => {
       let orphans = 0
       const cascade = async (id: string): Promise<boolean> => {
@@ -147,10 +182,9 @@ export const createChildTasks = (parts: ChildTasksParts): ChildTasks => {
       return orphans + (await sweepEach((due) => readStalledJoins(database, due), wake, notMoved))
     },
     start: () => {
-      off = wakes.onPrefix('parent:', (parentId) => {
+      off = wakes.onPrefix(topics.parent.prefix, (parentId) => {
         look(parentId).catch((error: unknown) => {
-          if (!(error instanceof Refusal))
-            log.warn({ todo: parentId, err: error }, 'a join was not told')
+          if (!isRefusal(error)) log.warn({ todo: parentId, err: error }, 'a join was not told')
         })
       })
     },

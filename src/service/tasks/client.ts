@@ -1,43 +1,86 @@
 /**
  * What a client may ask: send, get, list, cancel. Which of the queue's todos it may see follows
- * from its rights.
+ * from the access that it entered with.
  */
-import type { Metrics } from '../../base/metrics.ts'
-import { type Caller, may, type Scope } from '../../domain/endpoint.ts'
-import { Refusal } from '../../domain/errors.ts'
-import type { TodoView } from '../../domain/todo.ts'
-import type { Database } from '../../store/postgres/database.ts'
+import type { Caller, Endpoint, Scope } from '../../domain/endpoint.ts'
+import { orNotFound, Refusal } from '../../domain/errors.ts'
+import type { BusyPolicy, Timeouts } from '../../domain/policy.ts'
+import type { NewPushConfig } from '../../domain/push.ts'
+import type {
+  JsonObject,
+  Message,
+  Receipt,
+  TodoFilter,
+  TodoPage,
+  TodoView,
+} from '../../domain/todo.ts'
 import { listTodos } from '../../store/todos/list.ts'
 import { readView, readViews } from '../../store/todos/view.ts'
 import { createBatcher } from '../batcher.ts'
-import type { ClientService } from '../contract.ts'
+import type { Parts } from '../parts.ts'
 import type { Push } from '../push/configs.ts'
-import type { Registry } from '../registry.ts'
+import { type Access, accessTo } from './access.ts'
 import { cancelTodo } from './cancel.ts'
 import type { Keys } from './idempotency.ts'
 import type { Reply } from './reply.ts'
 import type { Submitter } from './submit.ts'
 
-export interface ClientParts {
-  database: Database
-  registry: Registry
+export interface Send {
+  queue: string
+  /** The id that the todo gets, if the server has chosen one already. */
+  id?: string
+  /** The message as it came; the server fills in the ids that it makes. */
+  message: Message
+  metadata?: JsonObject
+  /** 0 comes first, 1 is the default, 2 comes last. */
+  priority?: number
+  /** These override the queue's. */
+  timeouts?: Timeouts
+  /** What to do if its conversation is busy; by default it waits its turn. */
+  busy?: BusyPolicy
+  /** What the task may do, within what its sender may. */
+  effects?: string[]
+  /** The sender's name for this send: the same send under the same key makes nothing new. */
+  idempotencyKey?: string
+  /** A webhook for the task: it is kept with the task or not at all. */
+  push?: NewPushConfig
+}
+
+export interface Sent {
+  view: TodoView
+  /** Wait for a settled state written after this event; 0 if the todo was settled at once. */
+  after: number
+  /** What became of a message to a live todo, or of a repeated send. Absent for a new todo. */
+  receipt?: Receipt
+  /** The secret of the webhook that came with the message, if one was kept: shown only here. */
+  pushSecret?: string
+}
+
+export interface ClientService {
+  /** What the caller may do on this queue. Refuses: forbidden. */
+  enter(caller: Caller, queue: string): Promise<Access>
+  /**
+   * Makes a todo, or hands the message to the live todo that it names: as the answer to its question,
+   * or else into its inbox. Refuses: forbidden, not_found, finished, invalid (context mismatch), duplicate
+   * (there is a todo with the chosen id), idempotency_conflict (the key was used for another send).
+   */
+  send(send: Send, access: Access): Promise<Sent>
+  get(id: string, scope: Scope, options?: { artifacts?: boolean }): Promise<TodoView>
+  list(filter: TodoFilter, scope: Scope): Promise<TodoPage>
+  /** A todo canceled before is returned as it is. Refuses: not_found, not_cancelable. */
+  cancel(id: string, scope: Scope): Promise<TodoView>
+}
+
+interface ClientParts extends Pick<Parts, 'database' | 'registry' | 'metrics'> {
   reply: Reply
   submitter: Submitter
   keys: Keys
   push: Pick<Push, 'vet'>
-  metrics: Metrics
-}
-
-/** Its own tasks for a client; with the verb `answer`, any task of the queue. */
-const scopeFor = (caller: Caller, queue: string): Scope => {
-  if (caller.kind === 'operator') throw new Refusal('forbidden')
-  if (may(caller, 'answer', queue)) return { kind: 'queues', queues: [queue] }
-  return { kind: 'client', clientId: caller.endpoint.id, queue }
 }
 
 export const createClientService = (parts: ClientParts): ClientService => {
   const { database, registry, reply, submitter, keys, push, metrics } = parts
-  const look = createBatcher<{ id: string; scope: Scope }, TodoView | null>({
+  const readBatched = createBatcher<{ id: string; scope: Scope }, TodoView | null>({
     keyOf: ({ scope }) => JSON.stringify(scope),
     runOne: ({ id, scope }) => readView(database, id, scope),
     runBatch: (all) =>
@@ -47,35 +90,34 @@ export const createClientService = (parts: ClientParts): ClientService => {
         all[0]!.scope,
       ),
   })
+  const vetted = ({ push: config }: Send, endpoint: Endpoint) =>
+    config && push.vet(config, { kind: 'endpoint', endpoint })
   return {
-    send: async (send, caller) => {
-      if (caller.kind === 'operator') throw new Refusal('forbidden')
-      const { message, queue } = send
-      const { id: clientId } = caller.endpoint
-      if (message.taskId) {
-        if (!may(caller, 'send', queue) && !may(caller, 'answer', queue)) {
-          throw new Refusal('forbidden')
-        }
-        const scope = scopeFor(caller, queue)
-        const key = await keys.of(send, null, clientId)
-        const config = send.push && push.vet(send.push, caller)
-        return reply(message.taskId, message, scope, clientId, key, config)
+    enter: async (caller, queue) => accessTo(caller, await registry.queue(queue)),
+    send: async (send, access) => {
+      const { message } = send
+      const { endpoint } = access
+      if (!message.taskId) {
+        access.own()
+        const queue = await registry.queue(send.queue)
+        if (!queue) throw new Refusal('forbidden')
+        return submitter.submit(send, queue, endpoint, vetted(send, endpoint))
       }
-      const found = await registry.queue(queue)
-      if (!found || !may(caller, 'send', queue)) throw new Refusal('forbidden')
-      return submitter.submit(
-        send,
-        found,
-        caller.endpoint,
-        send.push && push.vet(send.push, caller),
-      )
+      const key = await keys.of(send, null, endpoint.id)
+      return reply({
+        id: message.taskId,
+        message,
+        scope: access.answering,
+        senderId: endpoint.id,
+        key,
+        push: vetted(send, endpoint),
+      })
     },
     get: async (id, scope, options) => {
-      const view = await ((options?.artifacts ?? true)
-        ? look({ id, scope })
-        : readView(database, id, scope, false))
-      if (!view) throw new Refusal('not_found')
-      return view
+      const withArtifacts = options?.artifacts ?? true
+      return orNotFound(
+        await (withArtifacts ? readBatched({ id, scope }) : readView(database, id, scope, false)),
+      )
     },
     list: (filter, scope) => listTodos(database, filter, scope),
     cancel: (id, scope) => cancelTodo(database, metrics, id, scope),

@@ -1,42 +1,35 @@
 /**
- * Conversations in line (docs/design/lifecycle-layer.md, section 6). Whoever leaves the front hands
- * it over in the same statement; this is for what that statement cannot do: an answer that waits is
- * resumed by its own, and a newcomer that came while the front was being left looks again, since
+ * Conversations in line (docs/design/lifecycle-layer.md, section 6). A todo that leaves the front
+ * hands it over in the same statement. This file does what that statement cannot: it resumes an
+ * answer that waits, and it rechecks for a newcomer that came while the front was being left, since
  * neither of the two could see the other. What is missed even so, the sweep finds.
  */
+
 import { createHash } from 'node:crypto'
-import type { Log } from '../../base/log.ts'
-import type { Metrics } from '../../base/metrics.ts'
-import { Refusal } from '../../domain/errors.ts'
+import { isRefusal } from '../../domain/errors.ts'
 import { INTERRUPT_STATES } from '../../domain/lifecycle.ts'
 import type { Queue } from '../../domain/queue.ts'
 import { type Moved, overtake, readStalledLines, transitionLine } from '../../store/move/move.ts'
-import type { Database } from '../../store/postgres/database.ts'
-import type { Wakes } from '../../store/wake/wake.ts'
-import { sweepEach } from '../sweep-each.ts'
+import { topics } from '../../store/wake/topics.ts'
+import { countEnded } from '../count-ended.ts'
+import type { Parts } from '../parts.ts'
+import { sweepEach } from '../sweep-runner.ts'
 
 export interface Conversations {
-  /** A newcomer or an answer waits in this line: look whether its front is free after all. */
+  /** A newcomer or an answer waits in this line: checks soon whether its front is free after all. */
   recheckSoon(line: string): void
-  /** Hands over every line whose front is free although somebody waits; how many. */
+  /** Hands over every line whose front is free although a todo waits; how many. */
   sweep(): Promise<number>
   start(): void
   stop(): void
 }
 
-export interface ConversationsParts {
-  database: Database
-  wakes: Wakes
-  metrics: Metrics
-  log: Pick<Log, 'warn'>
-}
-
-/** A hand-over takes about a millisecond; by the last look it is long done. */
-const LOOKS_MS = [0, 50, 500]
+/** A hand-over takes about a millisecond; by the last check it is long done. */
+const RECHECKS_MS = [0, 50, 500]
 
 /**
- * The line of a conversation: of one client, in one queue. Null in a queue where the todos of a
- * conversation run side by side.
+ * The line of a client's conversation in a queue. Null in a queue where the todos of a conversation
+ * run side by side.
  */
 export const lineOf = (
   queue: Pick<Queue, 'name' | 'policy'>,
@@ -54,14 +47,14 @@ export const createConversations = ({
   wakes,
   metrics,
   log,
-}: ConversationsParts): Conversations => {
+}: Pick<Parts, 'database' | 'wakes' | 'metrics' | 'log'>): Conversations => {
   let off: () => void = () => {}
   const timers = new Set<NodeJS.Timeout>()
 
   const count = (moved: Moved | null): boolean => {
     // A parked answer goes back to its queue, which ends the attempt that asked.
     if (moved?.todo.state === 'pending' && INTERRUPT_STATES.includes(moved.from)) {
-      metrics.attemptsEnded.inc({ queue: moved.todo.queue, outcome: 'released' })
+      countEnded(metrics, moved, 'released')
     }
     return moved !== null
   }
@@ -69,24 +62,24 @@ export const createConversations = ({
   const handOver = async (line: string): Promise<boolean> =>
     count(await transitionLine(database, line))
 
-  /** Rare, and dearer than a look, which every newcomer takes three of: the sweep's alone. */
+  /** Expensive and rarely needed, so only the sweep does it; newcomers just check three times. */
   const handOverOrOvertake = async (line: string): Promise<boolean> =>
     (await handOver(line)) || count(await overtake(database, line))
 
   const couldNotGoOn = (line: string, error: unknown): void => {
-    if (!(error instanceof Refusal)) log.warn({ line, err: error }, 'a line could not go on')
+    if (!isRefusal(error)) log.warn({ line, err: error }, 'a line could not go on')
   }
 
-  const look = async (line: string): Promise<void> => {
+  const check = async (line: string): Promise<void> => {
     await handOver(line).catch((error: unknown) => couldNotGoOn(line, error))
   }
 
   return {
     recheckSoon: (line) => {
-      for (const ms of LOOKS_MS) {
+      for (const ms of RECHECKS_MS) {
         const timer = setTimeout(() => {
           timers.delete(timer)
-          void look(line)
+          void check(line)
         }, ms)
         timer.unref()
         timers.add(timer)
@@ -95,7 +88,7 @@ export const createConversations = ({
     sweep: () =>
       sweepEach((due) => readStalledLines(database, due), handOverOrOvertake, couldNotGoOn),
     start: () => {
-      off = wakes.onPrefix('line:', (line) => void look(line))
+      off = wakes.onPrefix(topics.line.prefix, (line) => void check(line))
     },
     stop: () => {
       off()

@@ -1,12 +1,12 @@
 /**
  * The same send again: by which key it is known, what makes it the same, and what it is answered
- * with. What the first one made is answered as it stands now; nothing is made, moved or canceled a
- * second time. Only a send that was taken is remembered, so one that was refused may be corrected.
+ * with. A repeat is answered with what the first send made, as it stands now; nothing is made, moved
+ * or canceled a second time. Only an accepted send is remembered, so a refused one can be corrected.
  */
 import { createHash } from 'node:crypto'
 import { canonicalJson } from '../../domain/canonical-json.ts'
 import type { Scope } from '../../domain/endpoint.ts'
-import { Refusal } from '../../domain/errors.ts'
+import { orNotFound, Refusal } from '../../domain/errors.ts'
 import { settled } from '../../domain/lifecycle.ts'
 import {
   IDEMPOTENCY_WINDOW,
@@ -14,29 +14,31 @@ import {
   type QueuePolicy,
 } from '../../domain/policy.ts'
 import type { JsonObject, TodoView } from '../../domain/todo.ts'
+import { IDEMPOTENCY_MEMBER, WAIT_MEMBER } from '../../domain/todo.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { KnownKey, SendKey } from '../../store/todos/idempotency.ts'
 import { readView } from '../../store/todos/view.ts'
-import { IDEMPOTENCY_MEMBER, type Send, type Sent, WAIT_MEMBER } from '../contract.ts'
-import type { Registry } from '../registry.ts'
+import type { Parts } from '../parts.ts'
+import type { Send, Sent } from './client.ts'
 
 /** The operator is one principal and no endpoint. */
 const OPERATOR = '00000000-0000-0000-0000-000000000000'
 
 /** Absent and empty are the same, as everywhere in A2A. */
-const some = <T extends object>(value: T | undefined): T | undefined =>
+const nonEmpty = <T extends object>(value: T | undefined): T | undefined =>
   value && Object.keys(value).length > 0 ? value : undefined
 
-/** Without the key itself, and without what is about the answer alone. */
-const wishesIn = (metadata: JsonObject | undefined): JsonObject | undefined => {
+/** The metadata without the key itself, and without what is about the answer alone. */
+const optionsIn = (metadata: JsonObject | undefined): JsonObject | undefined => {
   if (!metadata) return undefined
   const { [IDEMPOTENCY_MEMBER]: _key, [WAIT_MEMBER]: _wait, ...rest } = metadata
-  return some(rest)
+  return nonEmpty(rest)
 }
 
 /**
- * What makes two sends of one key the same: where the message goes, what it says, and what is wished
- * for with it. Not its id, which some clients make anew at each try, and not how it is answered.
+ * What makes two sends of one key the same: where the message goes, what it says, and the options
+ * that come with it. Not its id, which some clients make anew at each try, and not how it is
+ * answered.
  */
 const digestOf = ({ message, metadata }: Pick<Send, 'message' | 'metadata'>): string => {
   const { taskId, contextId, parts } = message
@@ -44,23 +46,24 @@ const digestOf = ({ message, metadata }: Pick<Send, 'message' | 'metadata'>): st
     taskId,
     contextId,
     parts,
-    metadata: some(message.metadata),
-    extensions: some(message.extensions),
-    referenceTaskIds: some(message.referenceTaskIds),
-    wishes: wishesIn(metadata),
+    metadata: nonEmpty(message.metadata),
+    extensions: nonEmpty(message.extensions),
+    referenceTaskIds: nonEmpty(message.referenceTaskIds),
+    // The name stays: the digests of earlier sends are stored.
+    wishes: optionsIn(metadata),
   }
   return createHash('sha256').update(canonicalJson(said)).digest('hex')
 }
 
 export interface Keys {
   /**
-   * Under which key this send is known: the one that it brings, else, where the queue's policy says
-   * so, the id of a message that makes a todo. Null: it is a send of its own.
+   * The key under which this send is known: the one that it brings, else, if the queue's policy says
+   * so, the id of a message that makes a todo. Null if it is a send of its own.
    */
   of(send: Send, policy: QueuePolicy | null, clientId: string | null): Promise<SendKey | null>
 }
 
-export const createKeys = ({ registry }: { registry: Pick<Registry, 'settings'> }): Keys => ({
+export const createKeys = ({ registry }: Pick<Parts, 'registry'>): Keys => ({
   of: async (send, policy, clientId) => {
     const byMessage = send.idempotencyKey === undefined && policy?.dedupe === 'messageId'
     const key = byMessage ? send.message.messageId : send.idempotencyKey
@@ -77,14 +80,15 @@ export const createKeys = ({ registry }: { registry: Pick<Registry, 'settings'> 
   },
 })
 
-/** What a repeated send is answered with: no webhook comes with it a second time. */
-type Repeated = Sent & Required<Pick<Sent, 'receipt'>>
+/** What a message to a live todo, or a repeated send, is answered with. */
+export type Replied = Sent & Required<Pick<Sent, 'receipt'>>
 
 /**
- * A message that is there already, and what its first sending waits for: a status later than itself.
- * The first message of a todo that was rejected at once has that status itself.
+ * The answer for a message that is there already. It waits for what its first sending waits for: a
+ * status later than itself. The first message of a todo that was rejected at once has that status
+ * itself. No webhook is made a second time.
  */
-export const repeated = (view: TodoView, seq: number): Repeated => {
+export const repeated = (view: TodoView, seq: number): Replied => {
   const { message, answers = null } = view.messages.find((stored) => stored.seq === seq) ?? {}
   const over = settled(view.todo) && (view.todo.statusSeq > seq || seq === 1)
   return {
@@ -94,15 +98,13 @@ export const repeated = (view: TodoView, seq: number): Repeated => {
   }
 }
 
-/** Refuses: idempotency_conflict; not_found where what it made is not there, or yours, any more. */
+/** Refuses: idempotency_conflict; not_found if what the first send made is gone, or not yours. */
 export const replayed = async (
   database: Database,
   key: SendKey,
   known: KnownKey,
   scope: Scope,
-): Promise<Repeated> => {
+): Promise<Replied> => {
   if (known.digest !== key.digest) throw new Refusal('idempotency_conflict')
-  const view = await readView(database, known.todoId, scope)
-  if (!view) throw new Refusal('not_found')
-  return repeated(view, known.seq)
+  return repeated(orNotFound(await readView(database, known.todoId, scope)), known.seq)
 }

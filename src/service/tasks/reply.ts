@@ -1,13 +1,12 @@
 /**
  * A message that names a live todo: it answers its question, or goes into its inbox, where it stays
- * owed until the holder has acknowledged it. A message id that the todo already has is the same
- * message: nothing is written twice. Each has one defined result, which its receipt tells.
+ * owed until the holder has acknowledged it. A message id that the todo already has means the same
+ * message: nothing is written twice. Every outcome is named in the receipt.
  */
-
-import type { Metrics } from '../../base/metrics.ts'
+import { defined } from '../../base/defined.ts'
 import { EVERYTHING, type Scope } from '../../domain/endpoint.ts'
-import { invalid, Refusal } from '../../domain/errors.ts'
-import { phaseOf, type Verb } from '../../domain/lifecycle.ts'
+import { invalid, isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
+import type { Verb } from '../../domain/lifecycle.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
 import type { Message, Receipt, Todo, TodoView } from '../../domain/todo.ts'
 import type { Change } from '../../store/move/change.ts'
@@ -15,31 +14,34 @@ import { freeLine, type Moved, tryTransition } from '../../store/move/move.ts'
 import type { Database, Session } from '../../store/postgres/database.ts'
 import { addKey, readKey, type SendKey } from '../../store/todos/idempotency.ts'
 import { readAnswerSchema, readView } from '../../store/todos/view.ts'
-import type { Sent } from '../contract.ts'
+import { countEnded } from '../count-ended.ts'
+import type { Parts } from '../parts.ts'
 import type { Push } from '../push/configs.ts'
 import { checkAnswer } from './answer-schema.ts'
 import type { Conversations } from './conversations.ts'
-import { repeated, replayed } from './idempotency.ts'
+import { type Replied, repeated, replayed } from './idempotency.ts'
+import { asks } from './questions.ts'
 
-/**
- * A message to a live todo, by an endpoint or (null) an operator, within what it may see; under a
- * key, once.
- */
-export type Reply = (
-  id: string,
-  message: Message,
-  scope: Scope,
-  senderId: string | null,
-  key?: SendKey | null,
-  /** A webhook that came with it: kept with the message, or not at all. */
-  push?: KeptPushConfig,
-  /** The seq of the question it is meant for: it answers that one or is refused. */
-  question?: number,
-) => Promise<Replied>
+/** A message to a live todo. */
+interface NewReply {
+  /** The todo. */
+  id: string
+  message: Message
+  /** What the sender may see. */
+  scope: Scope
+  /** An endpoint, or null for an operator. */
+  senderId: string | null
+  /** A message is accepted once under one key. */
+  key?: SendKey | null
+  /** A webhook that came with the message: it is kept with the message or not at all. */
+  push?: KeptPushConfig | undefined
+  /** The seq of the question that it is meant for: it answers that one or is refused. */
+  question?: number | undefined
+}
 
-type Replied = Sent & Required<Pick<Sent, 'receipt'>>
+export type Reply = (reply: NewReply) => Promise<Replied>
 
-/** Verbs that take a client's message, in the order they are tried, and what each makes of it. */
+/** Verbs that accept a client's message, in the order they are tried, and what each makes of it. */
 type Ways = readonly (readonly [Verb, Receipt['outcome']])[]
 const ANSWERS: Ways = [
   ['resume', 'resumed'],
@@ -48,11 +50,9 @@ const ANSWERS: Ways = [
 const LATER: Ways = [['defer', 'deferred']]
 const INBOX: Ways = [['message', 'inbox']]
 
-export interface ReplyParts {
-  database: Database
+interface ReplyParts extends Pick<Parts, 'database' | 'metrics'> {
   conversations: Pick<Conversations, 'recheckSoon'>
   push: Pick<Push, 'put'>
-  metrics: Metrics
 }
 
 const NOT_ITS_SENDER = 'Only who has sent a task may give it a webhook'
@@ -60,95 +60,105 @@ const NOT_ITS_SENDER = 'Only who has sent a task may give it a webhook'
 /** Read, try, read again: between the two a todo may move, but not for ever. */
 const TRIES = 10
 
-export const createReply =
-  ({ database, conversations, push, metrics }: ReplyParts): Reply =>
-  async (id, sent, scope, senderId, key = null, config = undefined, meant = undefined) => {
-    for (let tried = 1; ; tried += 1) {
-      const view = await readView(database, id, scope)
-      if (!view) throw new Refusal('not_found')
-      const { todo } = view
-      if (config && todo.clientId !== senderId) throw new Refusal('forbidden', {}, NOT_ITS_SENDER)
-      if (sent.contextId !== undefined && sent.contextId !== todo.contextId) {
-        throw invalid('message.contextId', 'is not the context of this task')
-      }
-      const before = key && (await readKey(database, key))
-      if (before) return replayed(database, key, before, scope)
-      const known = view.messages.find(({ message }) => message.messageId === sent.messageId)
-      if (known) {
-        if (key) await addKey(database, key, { todoId: todo.id, seq: known.seq })
-        return repeated(view, known.seq)
-      }
-      if (todo.finishedAt) throw finished(view)
+export const createReply = ({ database, conversations, push, metrics }: ReplyParts): Reply => {
+  /** Null if the todo moved between reading and writing: it has to be read again. */
+  const tryOnce = async (reply: NewReply, view: TodoView): Promise<Replied | null> => {
+    const { message, scope, senderId, key, push: config } = reply
+    const { todo } = view
+    if (config && todo.clientId !== senderId) throw new Refusal('forbidden', {}, NOT_ITS_SENDER)
+    if (message.contextId !== undefined && message.contextId !== todo.contextId) {
+      throw invalid('message.contextId', 'is not the context of this task')
+    }
+    const before = key && (await readKey(database, key))
+    if (before) return replayed(database, key, before, scope)
+    const known = view.messages.find((stored) => stored.message.messageId === message.messageId)
+    if (known) {
+      if (key) await addKey(database, key, { todoId: todo.id, seq: known.seq })
+      return repeated(view, known.seq)
+    }
+    if (todo.finishedAt) throw finished(view)
 
-      if (meant !== undefined && !asks(todo, meant)) {
-        throw new Refusal('wrong_state', { id, state: todo.state })
-      }
-      const question = await checkedAgainst(database, todo, sent)
-      const change: Change = {
-        message: { ...sent, taskId: todo.id, contextId: todo.contextId },
-        ...(senderId !== null && { endpoint: senderId }),
-        ...(question !== undefined && { question }),
-        ...(key && { key }),
-      }
-      const keep: Keep | null = config
-        ? (session) => push.put(session, todo.id, config, EVERYTHING)
-        : null
-      const taken = await replyTo(database, todo, change, keep)
-      if (taken) {
-        if (taken.receipt.outcome === 'requeued') {
-          metrics.attemptsEnded.inc({ queue: todo.queue, outcome: 'released' })
-        }
-        // The one at work may have left in that very moment, and neither could see the other.
-        if (taken.receipt.outcome === 'deferred' && todo.line) conversations.recheckSoon(todo.line)
-        const now = await readView(database, id, EVERYTHING)
-        const pushSecret = config && { pushSecret: config.secret }
-        return { ...taken, view: now ?? { ...view, todo: taken.todo }, ...pushSecret }
-      }
-      if (tried >= TRIES) throw new Refusal('wrong_state', { id, state: todo.state })
+    const expected = reply.question
+    if (expected !== undefined && !(asks(todo) && todo.statusSeq === expected)) {
+      throw new Refusal('wrong_state', { id: todo.id, state: todo.state })
+    }
+    const change: Change = {
+      message: { ...message, taskId: todo.id, contextId: todo.contextId },
+      ...defined({
+        endpoint: senderId ?? undefined,
+        question: await checkedAgainst(database, todo, message),
+        key: key ?? undefined,
+      }),
+    }
+    const keep: Keep | null = config
+      ? (session) => push.put(session, todo.id, config, EVERYTHING)
+      : null
+    const accepted = await replyTo(database, todo, change, keep)
+    if (!accepted) return null
+    const { moved, outcome } = accepted
+    const { seq } = moved.todo
+    if (outcome === 'requeued') countEnded(metrics, moved, 'released')
+    // The todo at work may have left in that very moment, and neither could see the other.
+    if (outcome === 'deferred' && todo.line) conversations.recheckSoon(todo.line)
+    const now = await readView(database, todo.id, EVERYTHING)
+    return {
+      view: now ?? { ...view, todo: moved.todo },
+      after: seq,
+      receipt: { messageId: message.messageId, seq, outcome, answers: change.question ?? null },
+      ...(config && { pushSecret: config.secret }),
     }
   }
+
+  return async (reply) => {
+    for (let tries = 1; ; tries += 1) {
+      const view = orNotFound(await readView(database, reply.id, reply.scope))
+      const replied = await tryOnce(reply, view)
+      if (replied) return replied
+      if (tries >= TRIES) {
+        throw new Refusal('wrong_state', { id: reply.id, state: view.todo.state })
+      }
+    }
+  }
+}
 
 const finished = ({ todo: { id, state }, result }: TodoView): Refusal => {
   const error = state === 'failed' ? result?.error : null
   return new Refusal('finished', { id, state, ...(typeof error === 'string' && { error }) })
 }
 
-const asks = (todo: Todo, question: number): boolean =>
-  phaseOf(todo) === 'interrupted' && !todo.answeredAt && todo.statusSeq === question
-
-/** The question this answer was checked against; undefined where none waits for one. */
+/** The question that this answer was checked against; undefined if none waits for one. */
 const checkedAgainst = async (
   database: Database,
   todo: Todo,
-  sent: Message,
+  answer: Message,
 ): Promise<number | undefined> => {
-  if (phaseOf(todo) !== 'interrupted' || todo.answeredAt) return undefined
+  if (!asks(todo)) return undefined
   const schema = await readAnswerSchema(database, todo.id, todo.statusSeq)
-  if (schema) checkAnswer(schema, sent)
+  if (schema) checkAnswer(schema, answer)
   return todo.statusSeq
 }
 
 interface Accepted {
-  todo: Todo
+  moved: Moved
   outcome: Receipt['outcome']
 }
 
-/** Keeps what came with the message, in the transaction that takes it. */
+/** Keeps what came with the message, in the transaction that accepts it. */
 type Keep = (session: Session) => Promise<unknown>
 
-/** The first of these that the todo allows; null where none does. */
+/** The first of these ways that the todo allows; null if it allows none. */
 const firstOf = async (
   move: (verb: Verb) => Promise<Moved | null>,
   ways: Ways,
 ): Promise<Accepted | null> => {
   for (const [verb, outcome] of ways) {
     const moved = await move(verb)
-    if (moved) return { todo: moved.todo, outcome }
+    if (moved) return { moved, outcome }
   }
   return null
 }
 
-/** One transaction: all of it, or null and nothing. */
+/** One transaction that does all of the work, or returns null and has done nothing. */
 const allOrNothing = async <T>(
   database: Database,
   work: (session: Session) => Promise<T | null>,
@@ -167,7 +177,7 @@ const allOrNothing = async <T>(
 }
 
 /**
- * An answer goes before a newcomer that nobody has claimed yet: who could claim it may be the very
+ * An answer goes before a newcomer that nobody has claimed yet: who could claim that may be the very
  * agent that waits for the answer. Both move, or neither does.
  */
 const goFirst = async (
@@ -189,35 +199,25 @@ const replyTo = async (
   todo: Todo,
   change: Change,
   keep: Keep | null,
-): Promise<{ todo: Todo; after: number; receipt: Receipt } | null> => {
-  const { id } = todo
-  const { question } = change
+): Promise<Accepted | null> => {
   const move = (verb: Verb): Promise<Moved | null> =>
     keep === null
-      ? tryTransition(database, verb, id, change)
+      ? tryTransition(database, verb, todo.id, change)
       : allOrNothing(database, async (session) => {
           await keep(session)
-          return tryTransition(session, verb, id, change)
+          return tryTransition(session, verb, todo.id, change)
         })
   try {
     // What was read as a question is answered or read again, never put into the inbox instead.
-    const taken =
-      (await firstOf(move, question === undefined ? INBOX : ANSWERS)) ??
-      (question === undefined
-        ? null
-        : ((await goFirst(database, todo, change, keep)) ?? (await firstOf(move, LATER))))
-    if (!taken) return null
-    const { seq } = taken.todo
-    const receipt = {
-      messageId: change.message?.messageId ?? '',
-      seq,
-      outcome: taken.outcome,
-      answers: question ?? null,
-    }
-    return { todo: taken.todo, after: seq, receipt }
+    if (change.question === undefined) return await firstOf(move, INBOX)
+    return (
+      (await firstOf(move, ANSWERS)) ??
+      (await goFirst(database, todo, change, keep)) ??
+      (await firstOf(move, LATER))
+    )
   } catch (error) {
-    // Sent twice at the same moment: the other one is in; the next look finds it.
-    if (!(error instanceof Refusal && error.kind === 'duplicate')) throw error
+    // It was sent twice at the same moment: the other one is in, and the next read finds it.
+    if (isRefusal(error, 'duplicate')) return null
+    throw error
   }
-  return null
 }

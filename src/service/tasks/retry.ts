@@ -1,7 +1,8 @@
 /**
- * An operator's retry of a dead letter: a new todo with its first message, its sender and its
- * settings, no wider than it was. The dead one stays as it ended.
+ * An operator's retry of a dead letter: a new todo with the same first message, sender and settings,
+ * and no wider effects. The dead one stays as it ended.
  */
+import { defined } from '../../base/defined.ts'
 import { newId } from '../../base/uuid.ts'
 import { Refusal } from '../../domain/errors.ts'
 import type { Timeouts } from '../../domain/policy.ts'
@@ -12,7 +13,7 @@ import type { ChildTasks } from './children.ts'
 import type { Submitter } from './submit.ts'
 import { excerpt } from './text.ts'
 
-export interface RetryParts {
+interface RetryParts {
   database: Database
   submitter: Pick<Submitter, 'add'>
   childTasks: Pick<ChildTasks, 'retry'>
@@ -35,9 +36,8 @@ export const createRetry = ({ database, submitter, childTasks }: RetryParts): Re
       priority: todo.priority,
       maxAttempts: todo.maxAttempts,
       message: { ...first.message, taskId: id },
-      ...(metadata && { metadata }),
+      ...defined({ metadata: metadata ?? undefined, effects: todo.effects ?? undefined }),
       timeouts: timeoutsOf(todo),
-      ...(todo.effects && { effects: todo.effects }),
       detail: { text: excerpt(first.message) },
       retryOf: todo.id,
     }
@@ -58,12 +58,13 @@ export const createRetry = ({ database, submitter, childTasks }: RetryParts): Re
   }
 }
 
-/** As long as the dead one had, counted anew. */
-const timeoutsOf = ({ limits, closeAt, createdAt }: Todo): Timeouts => ({
-  ...(limits.scheduleToStartSeconds !== null && { scheduleToStart: limits.scheduleToStartSeconds }),
-  ...(limits.startToCloseSeconds !== null && { startToClose: limits.startToCloseSeconds }),
-  ...(limits.heartbeatSeconds !== null && { heartbeat: limits.heartbeatSeconds }),
-  ...(closeAt && {
-    scheduleToClose: Math.max(1, Math.round((closeAt.getTime() - createdAt.getTime()) / 1000)),
-  }),
-})
+/** The timeouts of the dead one, counted anew. */
+const timeoutsOf = ({ closeAt, createdAt, ...limits }: Todo): Timeouts =>
+  defined({
+    scheduleToStart: limits.scheduleToStartSeconds ?? undefined,
+    startToClose: limits.startToCloseSeconds ?? undefined,
+    heartbeat: limits.heartbeatSeconds ?? undefined,
+    scheduleToClose: closeAt
+      ? Math.max(1, Math.round((closeAt.getTime() - createdAt.getTime()) / 1000))
+      : undefined,
+  })

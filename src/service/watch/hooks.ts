@@ -1,35 +1,34 @@
 /**
- * Handlers in this process, told of every event that is committed, on whichever node: after the
+ * Handlers in this process that are called with every event committed on any node: after the
  * commit, in order, at least once. Each has a cursor of its own in the feed, so one that is slow
- * holds up nobody, and one that throws has only that one event behind it.
+ * holds up nobody, and one that throws loses only that one event.
  */
-import type { Log } from '../../base/log.ts'
 import { sleep } from '../../base/time.ts'
 import type { FeedEvent } from '../../domain/todo.ts'
-import type { OpenFeed, Watch } from '../contract.ts'
+import type { Parts } from '../parts.ts'
+import type { OpenFeed } from './subscription.ts'
+import type { Watch } from './watch.ts'
 
-const AGAIN_MS = 1000
+const RETRY_MS = 1000
 
 export interface Hook {
-  /** Resolves once it is told of everything committed from here on. */
+  /** Resolves once the handler is sure to hear of everything committed from here on. */
   opened: Promise<void>
   off(): void
 }
 
-export interface HooksParts {
-  watch: Pick<Watch, 'feed'>
-  log: Pick<Log, 'error' | 'warn'>
-}
-
 export interface Hooks {
-  /** `after`: the position of the last event that was dealt with; `now`: from here on. */
+  /** `after`: the position of the last event that was handled; `now`: from here on. */
   add(handler: (event: FeedEvent) => unknown, after: number | 'now'): Hook
-  /** Opens those that were added before there was a database to ask. */
+  /** Opens the hooks that were added before there was a database to ask. */
   start(): Promise<void>
   stop(): void
 }
 
-export const createHooks = ({ watch, log }: HooksParts): Hooks => {
+export const createHooks = ({
+  watch,
+  log,
+}: Pick<Parts, 'log'> & { watch: Pick<Watch, 'feed'> }): Hooks => {
   const ended = new AbortController()
   let start: () => void = () => {}
   const started = new Promise<void>((resolve) => {
@@ -45,14 +44,14 @@ export const createHooks = ({ watch, log }: HooksParts): Hooks => {
     }
   }
 
-  /** Asks until there is an answer; null once nobody waits for it. */
+  /** Tries until it succeeds; null once nobody waits for it. */
   const open = async (after: number | 'now', signal: AbortSignal): Promise<OpenFeed | null> => {
     while (!signal.aborted) {
       try {
         return await watch.feed(after, null, signal)
       } catch (error) {
         log.warn({ err: error }, 'the events cannot be read; trying again')
-        await sleep(AGAIN_MS, signal).catch(() => {})
+        await sleep(RETRY_MS, signal).catch(() => {})
       }
     }
     return null
@@ -72,7 +71,7 @@ export const createHooks = ({ watch, log }: HooksParts): Hooks => {
             log.warn({ oldest: event.oldest }, 'events before this one are not kept any more')
             continue
           }
-          // The one that a cursor stands on comes again.
+          // A cursor that stands on an event gets that event again.
           if (event.position < cursor) continue
           await call(handler, event)
           cursor = event.position + 1
@@ -81,7 +80,7 @@ export const createHooks = ({ watch, log }: HooksParts): Hooks => {
         if (!signal.aborted) log.warn({ err: error }, 'the events broke off; going on')
       }
       if (signal.aborted) return
-      await sleep(AGAIN_MS, signal).catch(() => {})
+      await sleep(RETRY_MS, signal).catch(() => {})
     }
   }
 

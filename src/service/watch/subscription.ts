@@ -1,26 +1,43 @@
 /**
- * One reader of the feed, which is no more than a cursor in its tail: it pulls what lies behind it,
- * is told where something is missing, and may be handed what comes once it has caught up.
+ * One reader of the feed, which is no more than a cursor in its tail: it pulls what comes after the
+ * cursor, learns where something is missing, and can be pushed new events once it has caught up.
  */
 import { createMemo } from '../../base/memo.ts'
 import type { FeedEvent } from '../../domain/todo.ts'
 import { STEP } from '../../store/todos/events.ts'
-import type { Gap, OpenFeed } from '../contract.ts'
 import type { Tail } from './tail.ts'
+
+/** The reader's cursor lies before what is kept: everything up to `oldest` is gone. */
+export interface Gap {
+  gap: true
+  oldest: number
+}
+
+export interface OpenFeed {
+  /** A reader that has seen everything up to here misses nothing. */
+  from: number
+  events: AsyncIterable<FeedEvent | Gap>
+  /**
+   * Pushes what comes from now on by a plain call, for a reader that has pulled all of `events`.
+   * A `push` that returns false has refused its events: `end` is called and `events` goes on from
+   * there. Returns an off, or null if there is something to be pulled first.
+   */
+  live?(push: (events: readonly FeedEvent[]) => boolean, end: () => void): (() => void) | null
+}
 
 export interface SubscriptionParts {
   from: number
   tail: Pick<Tail<FeedEvent>, 'next' | 'live'>
-  /** The last event that needs no telling. */
+  /** The last event that the reader needs no more. */
   cursor: number
-  /** Null stands for all. */
+  /** Null means every queue. */
   queues: readonly string[] | null
   /** What is missing before the first event. */
   gap?: Gap
   signal: AbortSignal
 }
 
-/** Up to where events of these queues were deleted that a reader of this one may have missed. */
+/** Up to where events of these queues were deleted that the reader may have missed. */
 const deletedBefore = ({ deleted = [] }: FeedEvent, queues: readonly string[] | null): number =>
   Math.max(
     0,
@@ -31,10 +48,10 @@ const deletedBefore = ({ deleted = [] }: FeedEvent, queues: readonly string[] | 
 
 const NOTHING: never[] = []
 
-/** Readers of the same queues are handed the same list, of which frames are made once. */
+/** Readers of the same queues get the same list, so that its frames are made once. */
 const wantedOf = createMemo<readonly FeedEvent[], readonly FeedEvent[]>()
 
-/** A class, since there are thousands: none has functions of its own. */
+/** A class because there are thousands of them, and none should have functions of its own. */
 class Subscription implements OpenFeed {
   readonly from: number
   readonly #tail: SubscriptionParts['tail']
@@ -69,7 +86,7 @@ class Subscription implements OpenFeed {
       const page = await this.#tail.next(this.#cursor, this.#signal)
       if (page.length === 0) return { done: true, value: undefined }
       this.#cursor = page.at(-1)!.position
-      // Turned round, to be taken from its end.
+      // Reversed, so that the next one can be popped.
       this.#items = page.flatMap((event) => this.#itemsOf(event)).reverse()
     }
     return { done: false, value: this.#items.pop()! }
@@ -82,8 +99,8 @@ class Subscription implements OpenFeed {
     return this.#tail.live(this.#cursor, this)
   }
 
-  /** Of the tail. */
-  take(events: readonly FeedEvent[]): boolean {
+  /** Called by the tail. */
+  push(events: readonly FeedEvent[]): boolean {
     if (events.some(({ deleted }) => deleted !== undefined)) return false
     const all =
       this.#queues === null
@@ -108,7 +125,7 @@ class Subscription implements OpenFeed {
   }
 
   #itemsOf(event: FeedEvent): (FeedEvent | Gap)[] {
-    // Deleted while this reader was on its way there.
+    // They were deleted while this reader was on its way there.
     const deleted = deletedBefore(event, this.#queues)
     const missing = deleted > this.#seen ? [{ gap: true as const, oldest: deleted + STEP }] : []
     this.#seen = Math.max(this.#seen, deleted, event.position)

@@ -1,37 +1,32 @@
 /**
  * A tail: the end of an ordered log, kept by one reader for however many follow it. The newest
- * entries stay in a small ring; a follower is only a cursor. One that keeps up is served from the
- * ring, without a query of its own; one that lags, or resumes from long ago, reads the pages it
- * missed. So nothing is buffered for anybody, and nothing can be missed or come twice. Of thousands
- * that keep up, each may be handed what comes by a plain call.
+ * entries stay in a small ring (ring.ts); a follower is only a cursor. One that keeps up is served
+ * from the ring, without a query of its own; one that lags, or resumes from long ago, reads the
+ * pages it missed. So nothing is buffered for anybody, and nothing can be missed or come twice.
+ * Thousands that keep up can each be handed new entries by a plain call.
  */
+import { Ring, type RingOptions } from './ring.ts'
 
-export interface TailOptions<Entry> {
+export interface TailOptions<Entry> extends RingOptions<Entry> {
   /** Entries after the cursor, oldest first, at most `limit`. */
   read: (after: number, limit: number) => Promise<Entry[]>
-  cursorOf: (entry: Entry) => number
-  /** Where the tail begins: what is later goes through the ring. */
-  head: number
-  /** Nothing lies behind the head, unless a nudge says so: there is no need to look. */
+  /** Nothing lies behind the head until a nudge says so, so there is no need to look. */
   upToDate?: boolean
-  ringEntries?: number
-  /** About how much an entry weighs; the ring holds `ringWeight` at most. */
-  weigh?: (entry: Entry) => number
-  ringWeight?: number
 }
 
 export interface Tail<Entry> {
   /** Something may have been appended. */
   nudge(): void
-  /** These were appended right behind `before`: where the tail stands there, it need not read them. */
+  /** These were appended right behind `before`; a tail whose head is there need not read them. */
   append(before: number, entries: readonly Entry[]): void
-  /** The log goes at least up to here: where nobody waits, what lies before need not go through the ring. */
+  /** The log reaches at least to here; if nobody waits, the ring can skip everything before. */
   skipTo(cursor: number): void
   /** Entries after the cursor, as soon as there are any; none once it is over or the signal fires. */
   next(after: number, signal: AbortSignal): Promise<Entry[]>
   /**
-   * Hands over what is appended from now on, as it comes, until `take` says false: it has not taken
-   * that, and `end` is called. Null where there is something to be read first. Returns an off.
+   * Pushes what is appended from now on, as it comes. A `push` that returns false has refused its
+   * entries: `end` is called and nothing more is pushed. Returns an off, or null if there is
+   * something to be read first.
    */
   live(after: number, reader: LiveReader<Entry>): (() => void) | null
   /** Entries after the cursor, then those to come, until the signal fires. */
@@ -43,78 +38,91 @@ export interface Tail<Entry> {
 }
 
 interface LiveReader<Entry> {
-  /** Whether these were taken. */
-  take(entries: readonly Entry[]): boolean
+  /** Whether these were accepted. */
+  push(entries: readonly Entry[]): boolean
   end(): void
 }
 
 const PAGE = 200
 
-export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
-  const { read, cursorOf, weigh = () => 1 } = options
-  const ringEntries = options.ringEntries ?? 1000
-  const ringWeight = options.ringWeight ?? Number.POSITIVE_INFINITY
-  let ring: Entry[] = []
-  let weight = 0
-  /** Everything after `floor` up to `head` is in the ring. */
-  let floor = options.head
-  let head = options.head
-  let dirty = !options.upToDate
-  let reading: Promise<boolean> | null = null
-  let waiting = new Set<() => void>()
-  const live = new Set<LiveReader<Entry>>()
-  let count = 0
-  let over = false
+/** Those who are pushed what is appended. */
+const createLiveReaders = <Entry>() => {
+  const readers = new Set<LiveReader<Entry>>()
 
-  const wakeAll = (): void => {
-    const woken = waiting
-    waiting = new Set()
-    for (const wake of woken) wake()
-  }
-
-  /** One that breaks pulls from where it is, like one that does not keep up; the others go on. */
-  const takes = (reader: LiveReader<Entry>, entries: readonly Entry[]): boolean => {
+  /** A reader that throws goes back to pulling, like one that does not keep up; the others go on. */
+  const accepts = (reader: LiveReader<Entry>, entries: readonly Entry[]): boolean => {
     try {
-      return reader.take(entries)
+      return reader.push(entries)
     } catch {
       return false
     }
   }
 
-  const hand = (entries: readonly Entry[]): void => {
-    for (const reader of live) {
-      if (takes(reader, entries)) continue
-      live.delete(reader)
-      reader.end()
-    }
+  return {
+    count: () => readers.size,
+    add: (reader: LiveReader<Entry>) => {
+      readers.add(reader)
+      return () => void readers.delete(reader)
+    },
+    push: (entries: readonly Entry[]): void => {
+      if (entries.length === 0) return
+      for (const reader of readers) {
+        if (accepts(reader, entries)) continue
+        readers.delete(reader)
+        reader.end()
+      }
+    },
   }
+}
+
+/** Those who wait for the next read. */
+const createWaiting = () => {
+  let waiting = new Set<() => void>()
+  return {
+    count: () => waiting.size,
+    wakeAll: (): void => {
+      const woken = waiting
+      waiting = new Set()
+      for (const wake of woken) wake()
+    },
+    wait: (signal: AbortSignal): Promise<void> =>
+      new Promise((resolve) => {
+        if (signal.aborted) return resolve()
+        const done = (): void => {
+          waiting.delete(done)
+          signal.removeEventListener('abort', done)
+          resolve()
+        }
+        waiting.add(done)
+        signal.addEventListener('abort', done, { once: true })
+      }),
+  }
+}
+
+export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
+  const { read, cursorOf } = options
+  const ring = new Ring<Entry>(options)
+  const live = createLiveReaders<Entry>()
+  const waiting = createWaiting()
+  let dirty = !options.upToDate
+  let reading: Promise<boolean> | null = null
+  let followers = 0
+  let over = false
 
   const append = (entries: readonly Entry[]): void => {
-    for (const entry of entries) {
-      ring.push(entry)
-      weight += weigh(entry)
-      head = cursorOf(entry)
-    }
-    let drop = 0
-    while (ring.length - drop > ringEntries || (weight > ringWeight && drop < ring.length)) {
-      const dropped = ring[drop]!
-      weight -= weigh(dropped)
-      floor = cursorOf(dropped)
-      drop += 1
-    }
-    if (drop > 0) ring = ring.slice(drop)
-    if (entries.length > 0) hand(entries)
+    ring.append(entries)
+    live.push(entries)
   }
 
   /**
-   * One read at a time, and whether it could be done; a nudge during one asks for another. Whoever
-   * waits is woken after each, however fast the nudges come. Never rejects.
+   * One read at a time; resolves to whether it succeeded. A nudge during one asks for another.
+   * Whoever waits is woken after each, however fast the nudges come. Never rejects.
    */
   const refresh = (): Promise<boolean> => {
     reading ??= (async () => {
       dirty = false
       try {
-        const entries = await read(head, PAGE)
+        const entries = await read(ring.head, PAGE)
         if (entries.length === PAGE) dirty = true
         append(entries)
       } catch {
@@ -124,51 +132,28 @@ export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
       } finally {
         reading = null
       }
-      wakeAll()
-      if (dirty && live.size > 0) void refresh()
+      waiting.wakeAll()
+      if (dirty && live.count() > 0) void refresh()
       return true
     })()
     return reading
   }
 
-  const change = (signal: AbortSignal): Promise<void> =>
-    new Promise((resolve) => {
-      if (signal.aborted) return resolve()
-      const done = (): void => {
-        waiting.delete(done)
-        signal.removeEventListener('abort', done)
-        resolve()
-      }
-      waiting.add(done)
-      signal.addEventListener('abort', done, { once: true })
-    })
-
-  const from = (after: number): Entry[] => {
-    let low = 0
-    let high = ring.length
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if (cursorOf(ring[middle]!) > after) high = middle
-      else low = middle + 1
-    }
-    return ring.slice(low, low + PAGE)
-  }
-
   const nudge = (): void => {
     dirty = true
-    if (waiting.size > 0 || live.size > 0) void refresh()
+    if (waiting.count() > 0 || live.count() > 0) void refresh()
   }
 
   const next = async (after: number, signal: AbortSignal): Promise<Entry[]> => {
     let cursor = after
     while (!signal.aborted) {
-      const isRead = !dirty || cursor < head || (await refresh())
-      const entries = cursor >= floor ? from(cursor) : await read(cursor, PAGE)
+      const isRead = !dirty || cursor < ring.head || (await refresh())
+      const entries = cursor >= ring.floor ? ring.after(cursor, PAGE) : await read(cursor, PAGE)
       if (entries.length > 0) return signal.aborted ? [] : entries
       // Nothing is kept between the cursor and the ring; or the ring has been served.
-      if (cursor < floor) cursor = floor
+      if (cursor < ring.floor) cursor = ring.floor
       else if (over) return []
-      else if (!dirty || !isRead) await change(signal)
+      else if (!dirty || !isRead) await waiting.wait(signal)
     }
     return []
   }
@@ -176,25 +161,19 @@ export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
   return {
     nudge,
     append: (before, entries) => {
-      if (reading || before !== head) return nudge()
+      if (reading || before !== ring.head) return nudge()
       append(entries)
-      wakeAll()
+      waiting.wakeAll()
     },
     next,
     skipTo: (cursor) => {
-      if (cursor <= head || reading || waiting.size > 0 || live.size > 0) return
-      ring = []
-      weight = 0
-      floor = cursor
-      head = cursor
+      const idle = !reading && waiting.count() === 0 && live.count() === 0
+      if (cursor > ring.head && idle) ring.skipTo(cursor)
     },
-    live: (after, reader) => {
-      if (dirty || reading || over || after < head) return null
-      live.add(reader)
-      return () => void live.delete(reader)
-    },
+    live: (after, reader) =>
+      dirty || reading || over || after < ring.head ? null : live.add(reader),
     async *follow(after, signal) {
-      count += 1
+      followers += 1
       try {
         let cursor = after
         for (;;) {
@@ -207,14 +186,14 @@ export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
           }
         }
       } finally {
-        count -= 1
+        followers -= 1
       }
     },
     end: () => {
       over = true
-      wakeAll()
+      waiting.wakeAll()
     },
-    followers: () => count,
-    head: () => head,
+    followers: () => followers,
+    head: () => ring.head,
   }
 }

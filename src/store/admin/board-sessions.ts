@@ -1,32 +1,36 @@
 /**
- * Sessions of the board and the codes that open one, kept by the hash of their secret. What is
- * over is thrown away when something new is kept, so neither table grows.
+ * The board's sessions and the codes that open one, kept by the hash of their secret. What has expired
+ * is deleted when something new is added, so neither table grows.
  */
 
 import { isUuid } from '../../base/uuid.ts'
-import { type Session, type Statement, statement } from '../postgres/database.ts'
+import { type Session, statement } from '../postgres/database.ts'
+import { columnsOf, readOne } from '../postgres/rows.ts'
+import { $, sql } from '../postgres/sql.ts'
 
-/** The oldest give way. */
+/** How many sessions there may be; the oldest give way. */
 const SESSIONS_KEPT = 1000
 
 export interface BoardSessionRow {
   id: string
-  /** Of the token that opened it; null where there was none. */
-  token_sha256: Buffer | null
-  created_at: Date
-  expires_at: Date
+  /** SHA-256 of the token that opened it; null where there was none. */
+  tokenHash: Buffer | null
+  createdAt: Date
+  expiresAt: Date
 }
 
-const COLUMNS = 's.id, s.token_sha256, s.created_at, s.expires_at'
+const COLUMNS = columnsOf<BoardSessionRow>()(['id createdAt expiresAt'], {
+  tokenHash: (s) => `${s}.token_sha256`,
+}).select('s')
 
 const addStatement = statement<never>(
   'board_session_add',
-  `with over as (
+  sql`with over as (
     delete from board_sessions where expires_at <= now() or id in (
       select id from board_sessions order by created_at desc, id offset ${SESSIONS_KEPT - 1})
     returning 1)
   insert into board_sessions (secret_sha256, token_sha256, expires_at)
-  select :secret::bytea, :token::bytea, now() + make_interval(secs => :seconds::float8)
+  select ${$.secret}::bytea, ${$.token}::bytea, now() + make_interval(secs => ${$.seconds}::float8)
   from (select count(*) from over) as o`,
 )
 
@@ -37,18 +41,18 @@ export const addBoardSession = async (
   await session.run(addStatement, added)
 }
 
-const readStatement: Statement<BoardSessionRow> = statement(
+const readStatement = statement<BoardSessionRow>(
   'board_session_read',
-  `select ${COLUMNS} from board_sessions s
-  where s.secret_sha256 = :secret::bytea and s.expires_at > now()`,
+  sql`select ${COLUMNS} from board_sessions s
+  where s.secret_sha256 = ${$.secret}::bytea and s.expires_at > now()`,
 )
 
-export const readBoardSession = async (
+export const readBoardSession = (
   session: Session,
   secret: Buffer,
-): Promise<BoardSessionRow | null> => (await session.run(readStatement, { secret }))[0] ?? null
+): Promise<BoardSessionRow | null> => readOne(session, readStatement, { secret })
 
-const listStatement: Statement<BoardSessionRow> = statement(
+const listStatement = statement<BoardSessionRow>(
   'board_sessions_read',
   `select ${COLUMNS} from board_sessions s where s.expires_at > now()
   order by s.created_at desc, s.id`,
@@ -59,7 +63,7 @@ export const readBoardSessions = (session: Session): Promise<BoardSessionRow[]> 
 
 const endStatement = statement<{ id: string }>(
   'board_session_end',
-  'delete from board_sessions where secret_sha256 = :secret::bytea returning id',
+  sql`delete from board_sessions where secret_sha256 = ${$.secret}::bytea returning id`,
 )
 
 export const endBoardSession = async (session: Session, secret: Buffer): Promise<void> => {
@@ -68,10 +72,10 @@ export const endBoardSession = async (session: Session, secret: Buffer): Promise
 
 const revokeStatement = statement<{ id: string }>(
   'board_session_revoke',
-  'delete from board_sessions where :id::uuid is null or id = :id::uuid returning id',
+  sql`delete from board_sessions where ${$.id}::uuid is null or id = ${$.id}::uuid returning id`,
 )
 
-/** One session, or (null) every one; how many there were. */
+/** Ends one session, or every one where `id` is null; returns how many it ended. */
 export const revokeBoardSessions = async (session: Session, id: string | null): Promise<number> => {
   if (id !== null && !isUuid(id)) return 0
   return (await session.run(revokeStatement, { id })).length
@@ -79,9 +83,9 @@ export const revokeBoardSessions = async (session: Session, id: string | null): 
 
 const addCodeStatement = statement<never>(
   'board_code_add',
-  `with over as (delete from board_codes where expires_at <= now() returning 1)
+  sql`with over as (delete from board_codes where expires_at <= now() returning 1)
   insert into board_codes (secret_sha256, expires_at)
-  select :secret::bytea, now() + make_interval(secs => :seconds::float8)
+  select ${$.secret}::bytea, now() + make_interval(secs => ${$.seconds}::float8)
   from (select count(*) from over) as o`,
 )
 
@@ -94,10 +98,10 @@ export const addBoardCode = async (
 
 const spendStatement = statement<{ good: boolean }>(
   'board_code_spend',
-  `delete from board_codes where secret_sha256 = :secret::bytea
+  sql`delete from board_codes where secret_sha256 = ${$.secret}::bytea
   returning expires_at > now() as good`,
 )
 
-/** True once for each code that has not expired. */
+/** True the first time that a code is spent, unless it has expired. */
 export const spendBoardCode = async (session: Session, secret: Buffer): Promise<boolean> =>
   (await session.run(spendStatement, { secret }))[0]?.good ?? false

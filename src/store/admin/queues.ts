@@ -1,42 +1,31 @@
-/** Queues: named lines of work, each the public face of one agent and the policy of its todos. */
+/** Queues: each is the public face of one agent and holds the policy of its todos. */
+
 import { Refusal } from '../../domain/errors.ts'
 import { INTERRUPT_STATES } from '../../domain/lifecycle.ts'
 import type { QueuePolicy } from '../../domain/policy.ts'
 import type { Queue, QueueCard } from '../../domain/queue.ts'
 import { limitChanged } from '../move/concurrency.ts'
 import { inStates } from '../move/conditions.ts'
-import { type Database, type Session, type Statement, statement } from '../postgres/database.ts'
+import { type Database, type Session, statement } from '../postgres/database.ts'
+import { columnsOf } from '../postgres/rows.ts'
+import { $, sql } from '../postgres/sql.ts'
+import { topics, wakeOf } from '../wake/topics.ts'
 
-interface QueueRow {
-  name: string
-  card: QueueCard
-  policy: QueuePolicy
-  created_at: Date
-  updated_at: Date
-}
+const COLUMNS = columnsOf<Queue>()(['name card policy createdAt updatedAt']).select('q')
 
-const toQueue = (row: QueueRow): Queue => ({
-  name: row.name,
-  card: row.card,
-  policy: row.policy,
-  createdAt: row.created_at,
-  updatedAt: row.updated_at,
-})
-
-const readAll: Statement<QueueRow> = statement(
+const readAll = statement<Queue>(
   'queues_read',
-  'select name, card, policy, created_at, updated_at from queues order by created_at, name',
+  `select ${COLUMNS} from queues q order by q.created_at, q.name`,
 )
 
 /** Oldest first. */
-export const readQueues = async (session: Session): Promise<Queue[]> =>
-  (await session.run(readAll, {})).map(toQueue)
+export const readQueues = (session: Session): Promise<Queue[]> => session.run(readAll, {})
 
-const put: Statement<QueueRow> = statement(
+const put = statement<Queue>(
   'queue_put',
-  `insert into queues (name, card, policy) values (:name, :card::json, :policy::json)
+  sql`insert into queues as q (name, card, policy) values (${$.name}, ${$.card}::json, ${$.policy}::json)
   on conflict (name) do update set card = excluded.card, policy = excluded.policy, updated_at = now()
-  returning name, card, policy, created_at, updated_at`,
+  returning ${COLUMNS}`,
 )
 
 export const putQueue = async (
@@ -48,20 +37,20 @@ export const putQueue = async (
     card: JSON.stringify(queue.card),
     policy: JSON.stringify(queue.policy),
   })
-  session.wake([{ topic: 'queues', count: 1 }, limitChanged(queue.name)])
-  return toQueue(row!)
+  session.wake([wakeOf(topics.queues), limitChanged(queue.name)])
+  return row!
 }
 
 const countLive = statement<{ count: number }>(
   'queue_live',
-  'select count(*)::int as count from todos where queue = :name and finished_at is null',
+  sql`select count(*)::int as count from todos where queue = ${$.name} and finished_at is null`,
 )
 const drop = statement<{ name: string }>(
   'queue_drop',
-  'delete from queues where name = :name returning name',
+  sql`delete from queues where name = ${$.name} returning name`,
 )
 
-/** Refuses while live todos exist. The table lock waits for sends under way and keeps out others. */
+/** Refuses while live todos exist. The table lock waits for sends under way and keeps others out. */
 export const removeQueue = (database: Database, name: string): Promise<void> =>
   database.transaction(async (session) => {
     await session.query('lock table todos in share row exclusive mode', [])
@@ -70,25 +59,25 @@ export const removeQueue = (database: Database, name: string): Promise<void> =>
       throw new Refusal('limit', { limit: 0 }, `queue ${name} still has ${live.count} live todos`)
     }
     if ((await session.run(drop, { name })).length === 0) throw new Refusal('not_found')
-    session.wake([{ topic: 'queues', count: 1 }])
+    session.wake([wakeOf(topics.queues)])
   })
 
 /* ------------------------------------------------------------------- gauges */
 
-interface GaugeRow {
+interface Gauge {
   queue: string
   state: string
   count: number
-  oldest_seconds: number | null
-  /** Of claimed todos only. */
-  idle_seconds: number | null
+  oldestSeconds: number | null
+  /** How long the claimed todo that has been silent longest has been so; null for other states. */
+  idleSeconds: number | null
 }
 
-const gauges: Statement<GaugeRow> = statement(
+const gauges = statement<Gauge>(
   'queue_gauges',
   `select queue, state, count(*)::int as count,
-      extract(epoch from now() - min(case when due_at <= now() then due_at end))::float8 as oldest_seconds,
-      extract(epoch from now() - min(case when state = 'claimed' then progress_at end))::float8 as idle_seconds
+      extract(epoch from now() - min(case when due_at <= now() then due_at end))::float8 as "oldestSeconds",
+      extract(epoch from now() - min(case when state = 'claimed' then progress_at end))::float8 as "idleSeconds"
     from todos where state in ('pending', 'claimed') or (state = 'failed' and next_retry_at is not null)
     group by queue, state
     union all
@@ -97,5 +86,5 @@ const gauges: Statement<GaugeRow> = statement(
     from todos t where ${inStates(INTERRUPT_STATES)} group by queue, state`,
 )
 
-/** Live todos by queue and state; how long the one that waits longest has waited, or was silent. */
-export const readGauges = (session: Session): Promise<GaugeRow[]> => session.run(gauges, {})
+/** How many todos live in each queue and state, and for how long the oldest of them has waited. */
+export const readGauges = (session: Session): Promise<Gauge[]> => session.run(gauges, {})

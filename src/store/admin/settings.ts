@@ -1,5 +1,8 @@
-/** Settings rows: what an operator may change while everything runs. Values are text as typed. */
+/** Settings: what an operator may change while everything runs. Values are kept as the text that was typed. */
+
 import { type Session, statement } from '../postgres/database.ts'
+import { $, sql } from '../postgres/sql.ts'
+import { topics, wakeOf } from '../wake/topics.ts'
 
 const readAll = statement<{ key: string; value: string }>(
   'settings_read',
@@ -7,10 +10,10 @@ const readAll = statement<{ key: string; value: string }>(
 )
 const put = statement<never>(
   'setting_put',
-  `insert into settings (key, value) values (:key, :value)
+  sql`insert into settings (key, value) values (${$.key}, ${$.value})
   on conflict (key) do update set value = excluded.value, updated_at = now()`,
 )
-const drop = statement<never>('setting_drop', 'delete from settings where key = :key')
+const drop = statement<never>('setting_drop', sql`delete from settings where key = ${$.key}`)
 
 export const readSettings = async (session: Session): Promise<ReadonlyMap<string, string>> =>
   new Map((await session.run(readAll, {})).map(({ key, value }) => [key, value]))
@@ -22,5 +25,5 @@ export const writeSetting = async (
   value: string | null,
 ): Promise<void> => {
   await (value === null ? session.run(drop, { key }) : session.run(put, { key, value }))
-  session.wake([{ topic: 'settings', count: 1 }])
+  session.wake([wakeOf(topics.settings)])
 }

@@ -1,4 +1,4 @@
-/** A todo made: pending and claimable, or in line behind its conversation, or refused at intake. */
+/** Adding todos: pending and claimable, or in line behind their conversation, or refused at intake. */
 import { Refusal } from '../../domain/errors.ts'
 import type { Timeouts } from '../../domain/policy.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
@@ -10,8 +10,9 @@ import {
   statement,
   type Values,
 } from '../postgres/database.ts'
+import { $, type Sql, sql } from '../postgres/sql.ts'
 import {
-  claimingKey,
+  claimKey,
   KEY_ONCE,
   type KnownKey,
   type KnownRow,
@@ -20,7 +21,8 @@ import {
   type SendKey,
   toKnown,
 } from '../todos/idempotency.ts'
-import { TODO_COLUMNS, type TodoRow, toTodo } from '../todos/row.ts'
+import { TODO_COLUMNS } from '../todos/row.ts'
+import { topics, wakeOf } from '../wake/topics.ts'
 import { addingConfig, pushValues } from './effects.ts'
 
 export interface NewTodo {
@@ -35,13 +37,13 @@ export interface NewTodo {
   detail: EventDetail
   timeouts?: Timeouts
   retryOf?: string
-  /** The conversation to stand in line in. */
+  /** The conversation in whose line it stands. */
   line?: string
-  /** Nobody can stand in that line yet. */
+  /** No other todo can stand in that line yet. */
   firstInLine?: boolean
-  /** Refused at intake: it is written down as ended. */
+  /** Refused at intake: it is added as ended. */
   rejected?: boolean
-  /** A child: of whom (null: nobody any more), how deep, and by when it has to end at the latest. */
+  /** For a child: its parent (null where that is gone), its depth, and when it must end at the latest. */
   parent?: { id: string | null; depth: number; closeAt: Date | null }
   effects?: readonly string[]
   /** Its first webhook. */
@@ -57,95 +59,89 @@ union all
 select ${TODO_COLUMNS('null_todo')}, k.known_todo, k.known_seq, k.known_digest
 from (select (null::todos).*) as null_todo cross join known k`
 
-/** What ends at intake is told: nothing else will be. */
+/** Webhooks are told at once of what ends at intake: there will be nothing else to tell. */
 const OWED_AT_ONCE = "a.state = 'rejected'"
 
-/** Its webhook, and what that is owed. */
-const HOOKED = `,
-configured as (${addingConfig('a.id', OWED_AT_ONCE)} from added a),
-owed as (
+/** The first webhook, where there is one, and what it is owed. */
+const ADD_WEBHOOK = sql`,
+configured as (${addingConfig('a.id', OWED_AT_ONCE)} from added a where ${$.push_id}::text is not null),
+enqueued as (
   insert into deliveries (todo_id, config_id, seq, queue)
-  select a.id, :push_id, 1, a.queue from added a where ${OWED_AT_ONCE})`
+  select a.id, ${$.push_id}, 1, a.queue from added a
+  where ${OWED_AT_ONCE} and ${$.push_id}::text is not null)`
 
-/** What a todo brings beside itself. */
-interface Bringing {
-  /** A key: nothing is made where it is known, and the answer tells of what it is known for. */
-  keyed?: boolean
-  hooked?: boolean
-}
-
-/** Selected from its queue, so that a queue removed a moment ago takes nothing. */
-const addText = ({ keyed = false, hooked = false }: Bringing): string => `
-with ${keyed ? `${knownKey},` : ''}spot as materialized (
-  select :line::uuid is null
-    or (not exists (select from todos f where f.line = :line::uuid and f.front)
-      and not exists (select from todos w where w.line = :line::uuid and not w.front
+/**
+ * Selected from its queue, so that a queue removed a moment ago takes nothing. `whole` also takes a
+ * webhook and an idempotency key, each where it is not null: where the key is known nothing is made, and
+ * the answer tells what it is known for.
+ */
+const addText = (whole: boolean): Sql => sql`
+with ${whole ? sql`${knownKey},` : ''}spot as materialized (
+  select ${$.line}::uuid is null
+    or (not exists (select from todos f where f.line = ${$.line}::uuid and f.front)
+      and not exists (select from todos w where w.line = ${$.line}::uuid and not w.front
         and (w.state = 'pending' or w.answered_at is not null))) as free),
 added as (
   insert into todos (id, queue, context_id, client_id, priority, max_attempts, due_at, retry_of,
     schedule_to_start_seconds, start_to_close_seconds, heartbeat_seconds, close_at, alarm_at, line, front,
     state, finished_at, parent_id, depth, effects, push_version)
-  select :id::uuid, q.name, :context_id, :client_id::uuid, :priority::smallint, :max_attempts::int,
-    case when s.free and not r.rejected then now() end, :retry_of::uuid, :schedule_to_start::int, :start_to_close::int, :heartbeat::int, l.close_at,
-    case when not r.rejected then todo_alarm('pending', l.close_at, case when s.free then now() end, :schedule_to_start::int,
-      null, null, null, null) end,
-    :line::uuid, :line::uuid is not null and s.free and not r.rejected,
+  select ${$.id}::uuid, q.name, ${$.context_id}, ${$.client_id}::uuid, ${$.priority}::smallint,
+    ${$.max_attempts}::int, case when s.free and not r.rejected then now() end, ${$.retry_of}::uuid,
+    ${$.schedule_to_start}::int, ${$.start_to_close}::int, ${$.heartbeat}::int, l.close_at,
+    case when not r.rejected then todo_alarm('pending', l.close_at, case when s.free then now() end,
+      ${$.schedule_to_start}::int, null, null, null, null) end,
+    ${$.line}::uuid, ${$.line}::uuid is not null and s.free and not r.rejected,
     case when r.rejected then 'rejected'::todo_state else 'pending' end,
     case when r.rejected then clock_timestamp() end,
-    :parent_id::uuid, coalesce(:depth::smallint, 0), :effects::text[],
-    ${hooked ? 1 : 0}
+    ${$.parent_id}::uuid, coalesce(${$.depth}::smallint, 0), ${$.effects}::text[],
+    ${whole ? sql`case when ${$.push_id}::text is null then 0 else 1 end` : '0'}
   from queues q
     cross join spot s
-    cross join lateral (select coalesce(:rejected::boolean, false) as rejected) r
-    cross join lateral (select least(now() + make_interval(secs => :schedule_to_close::int),
-      :close_by::timestamptz) as close_at) l
-  where q.name = :queue${keyed ? ' and not exists (select from known)' : ''}
+    cross join lateral (select coalesce(${$.rejected}::boolean, false) as rejected) r
+    cross join lateral (select least(
+      now() + make_interval(secs => ${$.schedule_to_close}::int), ${$.close_by}::timestamptz) as close_at) l
+  where q.name = ${$.queue}${whole ? ' and not exists (select from known)' : ''}
   -- Two at once: the one that loses stands in line, when it is added again.
   on conflict (line) where front do nothing
   returning *),
-said as (
+added_message as (
   insert into messages (todo_id, seq, message_id, role, sender, message, received_at)
-  select a.id, 1, :message_id, 'user', a.client_id, :message::json, a.created_at from added a),
-kept as (
+  select a.id, 1, ${$.message_id}, 'user', a.client_id, ${$.message}::json, a.created_at from added a),
+kept_metadata as (
   insert into details (todo_id, metadata)
-  select a.id, :metadata::json from added a where :metadata::json is not null),
-told as (
+  select a.id, ${$.metadata}::json from added a where ${$.metadata}::json is not null),
+send_event as (
   insert into events (todo_id, seq, queue, context_id, verb, to_state, attempt, fence, ready, detail, at)
   select a.id, 1, a.queue, a.context_id, 'send', a.state, 0, 0,
-    case when a.due_at is not null then 'created' end, :detail::json, a.created_at
-  from added a)${hooked ? HOOKED : ''}${keyed ? `,${claimingKey('added')}` : ''}
-select ${TODO_COLUMNS('a')}${keyed ? NO_KEY : ''} from added a
+    case when a.due_at is not null then 'created' end, ${$.detail}::json, a.created_at
+  from added a)${whole ? sql`${ADD_WEBHOOK},${claimKey('added')}` : ''}
+select ${TODO_COLUMNS('a')}${whole ? NO_KEY : ''} from added a
 union all
-select ${TODO_COLUMNS('null_todo')}${keyed ? NO_KEY : ''} from (select (null::todos).*) as null_todo
-where not exists (select from added) and exists (select from queues q where q.name = :queue)${
-  keyed ? OR_KNOWN : ''
+select ${TODO_COLUMNS('null_todo')}${whole ? NO_KEY : ''} from (select (null::todos).*) as null_todo
+where not exists (select from added) and exists (select from queues q where q.name = ${$.queue})${
+  whole ? OR_KNOWN : ''
 }`
 
-const addPlain = statement<TodoRow>('todo_add', addText({}))
-const addHooked = statement<TodoRow>('todo_add_hooked', addText({ hooked: true }))
-const addKeyed = statement<TodoRow & KnownRow>('todo_add_once', addText({ keyed: true }))
-const addKeyedHooked = statement<TodoRow & KnownRow>(
-  'todo_add_once_hooked',
-  addText({ keyed: true, hooked: true }),
-)
+const addPlain = statement<Todo>('todo_add', addText(false))
+const addWhole = statement<Todo & KnownRow>('todo_add_whole', addText(true))
 
 /**
  * Many at once, of the kind that needs no look at anything else: first in their lines, with nothing
  * that only few have.
  */
-const addManyStatement = statement<TodoRow>(
-  'todo_add_many',
-  `
-with given as materialized (
-  select * from unnest(:ids::uuid[], :queues::text[], :contexts::text[], :clients::uuid[],
-    :priorities::smallint[], :max_attempts::int[], :lines::uuid[], :schedule_to_start::int[],
-    :start_to_close::int[], :schedule_to_close::int[], :heartbeat::int[], :message_ids::text[],
-    :messages::text[], :metadata::text[], :details::text[])
+const addManyStatement = statement<Todo>(
+  'todo_add_batch',
+  sql`
+with batch as materialized (
+  select * from unnest(${$.ids}::uuid[], ${$.queues}::text[], ${$.contexts}::text[], ${$.clients}::uuid[],
+    ${$.priorities}::smallint[], ${$.max_attempts}::int[], ${$.lines}::uuid[], ${$.schedule_to_start}::int[],
+    ${$.start_to_close}::int[], ${$.schedule_to_close}::int[], ${$.heartbeat}::int[], ${$.message_ids}::text[],
+    ${$.messages}::text[], ${$.metadata}::text[], ${$.details}::text[])
   as g(id, queue, context_id, client_id, priority, max_attempts, line, schedule_to_start,
     start_to_close, schedule_to_close, heartbeat, message_id, message, metadata, detail)),
 fresh as materialized (
   select g.*, clock_timestamp() as at, now() + make_interval(secs => g.schedule_to_close) as close_at
-  from given g where exists (select from queues q where q.name = g.queue)),
+  from batch g where exists (select from queues q where q.name = g.queue)),
 added as (
   insert into todos (id, queue, context_id, client_id, priority, max_attempts, due_at,
     schedule_to_start_seconds, start_to_close_seconds, heartbeat_seconds, close_at, alarm_at, line, front,
@@ -169,7 +165,7 @@ told as (
 select ${TODO_COLUMNS('a')} from added a`,
 )
 
-/** May be added by {@link addTodos}. */
+/** True for a todo that {@link addTodos} may add. */
 export const isPlain = (todo: NewTodo): boolean =>
   (todo.line === undefined || todo.firstInLine === true) &&
   todo.retryOf === undefined &&
@@ -201,15 +197,15 @@ export const addTodos = async (
     metadata: column(({ metadata }) => metadata && JSON.stringify(metadata)),
     details: column(({ detail }) => JSON.stringify(detail)),
   })
-  const added = new Map(rows.map((row) => [row.id, announced(session, toTodo(row), false)]))
+  const added = new Map(rows.map((row) => [row.id, announced(session, row, false)]))
   return todos.map(({ id }) => added.get(id) ?? null)
 }
 
-/** A newcomer that lost the race for the front is added again, behind the winner. */
+/** How often a todo is tried that loses the race for the front: it is added again, behind the winner. */
 const TRIES = 5
 
-/** `other` reads a row that is no new todo; null asks for another try. */
-const add = async <Row extends TodoRow, Other>(
+/** `other` reads a row that is not a new todo; its null asks for another try. */
+const add = async <Row extends Todo, Other>(
   session: Session,
   chosen: Statement<Row>,
   todo: NewTodo,
@@ -224,7 +220,7 @@ const add = async <Row extends TodoRow, Other>(
       throw error
     })
     if (!row) return null
-    if (row.id !== null) return announced(session, toTodo(row), isTold)
+    if (row.id !== null) return announced(session, row, isTold)
     const instead = other(row)
     if (instead) return instead
     if (tried >= TRIES) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
@@ -233,9 +229,9 @@ const add = async <Row extends TodoRow, Other>(
 
 const announced = (session: Session, added: Todo, isTold: boolean): Todo => {
   session.wake([
-    { topic: 'feed', count: 1, only: 'here' as const },
-    ...(added.dueAt ? [{ topic: `queue:${added.queue}`, count: 1 }] : []),
-    ...(isTold ? [{ topic: 'deliveries', count: 1 }] : []),
+    { topic: topics.feed, count: 1, only: 'here' },
+    ...(added.dueAt ? [wakeOf(topics.queue(added.queue))] : []),
+    ...(isTold ? [wakeOf(topics.deliveries)] : []),
   ])
   return added
 }
@@ -245,7 +241,9 @@ const announced = (session: Session, added: Todo, isTold: boolean): Todo => {
  * queue does not exist. Refuses: duplicate, where there is a todo with this id.
  */
 export const addTodo = (session: Session, todo: NewTodo): Promise<Todo | null> =>
-  add(session, todo.push ? addHooked : addPlain, todo, {}, (): null => null)
+  todo.push
+    ? add<Todo & KnownRow, never>(session, addWhole, todo, {}, () => null)
+    : add<Todo, never>(session, addPlain, todo, {}, () => null)
 
 /** As addTodo where the key is free, and claims it; else what it was claimed for. */
 export const addTodoOnce = async (
@@ -253,14 +251,13 @@ export const addTodoOnce = async (
   todo: NewTodo,
   key: SendKey,
 ): Promise<Todo | KnownKey | null> => {
-  const once = () =>
-    add(session, todo.push ? addKeyedHooked : addKeyed, todo, keyParameters(key), toKnown)
+  const once = () => add(session, addWhole, todo, keyParameters(key), toKnown)
   try {
     return await once()
   } catch (error) {
     if (!isUniqueViolation(error, KEY_ONCE)) throw error
   }
-  // Sent twice at the same moment: the other one is in, and known from now on.
+  // It was sent twice at the same moment: the other one was added, and its key is known from now on.
   return once()
 }
 

@@ -1,6 +1,10 @@
-/** What the caller of a verb brings, and the parameters of the sentence it becomes. */
+/**
+ * What the caller of a verb brings, and the parameters it becomes: of a statement for one todo, or as the
+ * rows of a batch.
+ */
 import type { State } from '../../domain/lifecycle.ts'
 import type { EventDetail, JoinUntil, JsonObject, Message } from '../../domain/todo.ts'
+import { $, joinSql, type ParamName, type Sql, sql } from '../postgres/sql.ts'
 import { keyParameters, type SendKey } from '../todos/idempotency.ts'
 
 /** Members that a verb does not use are ignored by its SQL. */
@@ -30,7 +34,7 @@ export interface Change {
   schema?: JsonObject
   /** Resume, answer: the seq of the question that was read when the answer was checked. */
   question?: number
-  /** Verbs of a client: the key that its message is sent under. */
+  /** The idempotency key of a client's message. */
   key?: SendKey
   /** Join: for which children, and until when. */
   children?: readonly string[]
@@ -41,7 +45,7 @@ export interface Change {
   through?: number
   /** Revoke: the queues it is settled for. */
   queues?: readonly string[]
-  /** Cancel, as a cascade: of whom the children are canceled. */
+  /** A cascading cancel: the parents whose children are canceled. */
   parents?: readonly string[]
   /** Sweeps: the instance-wide wait of an interrupt; null is unbounded. */
   ttlSeconds?: number | null
@@ -81,3 +85,65 @@ export const parameters = (change: Change): Record<string, unknown> => ({
   parents: change.parents,
   ...keyParameters(change.key),
 })
+
+/* ---------------------------------------------------------------------- batches */
+
+/** Parameters of the verbs that are batched, by their types. */
+const BATCH_TYPES = {
+  id: 'uuid',
+  endpoint: 'uuid',
+  fence: 'bigint',
+  lease_seconds: 'int',
+  due_seconds: 'double precision',
+  message: 'text',
+  message_id: 'text',
+  artifact: 'text',
+  artifact_id: 'text',
+  append: 'boolean',
+  last_chunk: 'boolean',
+  detail: 'text',
+  summary: 'text',
+  cause: 'text',
+  result: 'text',
+  direct: 'boolean',
+  through: 'int',
+} as const satisfies Partial<Record<ParamName, string>>
+
+const BATCHED = Object.entries(BATCH_TYPES) as [keyof typeof BATCH_TYPES, string][]
+const column = (name: string): string => `batch_${name}`
+
+/** The first `with` of a batch's statement: its rows in the order of their ids. */
+export const BATCH_ROWS: Sql = sql`batch as materialized (
+  select * from unnest(${joinSql(
+    BATCHED.map(([name, type]) => sql`${$[name]}::${type}[]`),
+    ', ',
+  )})
+    as b(${BATCHED.map(([name]) => column(name)).join(', ')}) order by ${column('id')})`
+
+/** All of them, as columns of this alias. */
+export const batchColumns = (alias: string): string =>
+  BATCHED.map(([name]) => `${alias}.${column(name)}`).join(', ')
+
+/** The fragment with each parameter read from the batch's row. Throws for one that a batch lacks. */
+export const bindToBatch = (alias: string, fragment: Sql): Sql =>
+  fragment.replaceParams(({ name }) => {
+    if (!Object.hasOwn(BATCH_TYPES, name)) throw new Error(`a batch has no parameter ${name}`)
+    return `${alias}.${column(name)}`
+  })
+
+/** Which todo, and what is brought to it. */
+export interface BatchItem {
+  id: string
+  change: Change
+}
+
+/** The values of {@link BATCH_ROWS}. */
+export const batchValues = (items: readonly BatchItem[]): Record<string, unknown[]> => {
+  const rows = items.map(
+    ({ id, change }): Record<string, unknown> => ({
+      ...parameters(change),
+      id,
+    }),
+  )
+  return Object.fromEntries(BATCHED.map(([name]) => [name, rows.map((row) => row[name] ?? null)]))
+}

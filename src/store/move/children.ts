@@ -1,53 +1,44 @@
-/** Parents and children: who belongs to whom, and who waits for whom. */
+/** Parents and children: which todo belongs to which, and which waits for which. */
 
 import { isUuid } from '../../base/uuid.ts'
 import type { Child } from '../../domain/todo.ts'
-import { type Session, type Statement, statement } from '../postgres/database.ts'
-import { STALLED_JOINS } from './conditions.ts'
+import { type Session, statement } from '../postgres/database.ts'
+import { columnsOf, readOne } from '../postgres/rows.ts'
+import { $, sql } from '../postgres/sql.ts'
 import type { Due } from './move.ts'
+import { STALLED_JOINS } from './pick.ts'
 
-/** A parent may go on forking for ever: its claim carries this many children at most. */
+/** A parent may go on forking for ever, so its claim carries this many children at most. */
 const CHILDREN_CARRIED = 1000
 
-/** A parent's newest children in order, as JSON. */
-export const childrenOf = (todo: string): string => `(select json_agg(json_build_object(
-    'id', c.id, 'queue', c.queue, 'state', c.state, 'retrying', c.next_retry_at is not null,
-    'result', (select d.result from details d where d.todo_id = c.id)) order by c.lined_at)
+const CHILD = columnsOf<Child>()(['id queue state'], {
+  retrying: (c) => `${c}.next_retry_at is not null`,
+  result: (c) => `(select d.result from details d where d.todo_id = ${c}.id)`,
+})
+
+/** A parent's newest children in the order they were made, as JSON. */
+export const childrenOf = (todo: string): string => `(
+  select json_agg(${CHILD.json('c')} order by c.lined_at)
   from (select * from todos c where c.parent_id = ${todo}.id
     order by c.lined_at desc limit ${CHILDREN_CARRIED}) c)`
 
-interface ChildRow {
-  id: string
-  queue: string
-  state: Child['state']
-  next_retry_at: Date | null
-  result: Child['result']
-}
-
-const childrenStatement: Statement<ChildRow> = statement(
+const childrenStatement = statement<Child>(
   'children_read',
-  `select c.id, c.queue, c.state, c.next_retry_at,
-    (select d.result from details d where d.todo_id = c.id) as result
-  from todos c where c.parent_id = :id::uuid order by c.lined_at limit :limit::int`,
+  sql`select ${CHILD.select('c')} from todos c
+  where c.parent_id = ${$.id}::uuid order by c.lined_at limit ${$.limit}::int`,
 )
 
-/** In the order in which they were made. */
-export const readChildren = async (session: Session, id: string, limit: number): Promise<Child[]> =>
-  (await session.run(childrenStatement, { id, limit })).map((row) => ({
-    id: row.id,
-    queue: row.queue,
-    state: row.state,
-    retrying: row.next_retry_at !== null,
-    result: row.result,
-  }))
+/** In the order they were made. */
+export const readChildren = (session: Session, id: string, limit: number): Promise<Child[]> =>
+  session.run(childrenStatement, { id, limit })
 
-const strangersStatement: Statement<{ id: string }> = statement(
+const strangersStatement = statement<{ id: string }>(
   'children_not',
-  `select w.id from unnest(:ids::uuid[]) as w(id)
-  where not exists (select from todos c where c.id = w.id and c.parent_id = :id::uuid) limit 1`,
+  sql`select w.id from unnest(${$.ids}::uuid[]) as w(id)
+  where not exists (select from todos c where c.id = w.id and c.parent_id = ${$.id}::uuid) limit 1`,
 )
 
-/** One of `ids` that is no child of this parent; null when all of them are. */
+/** One of `ids` that is not a child of this parent; null when all of them are. */
 export const readStranger = async (
   session: Session,
   id: string,
@@ -55,34 +46,33 @@ export const readStranger = async (
 ): Promise<string | null> => {
   const other = ids.find((child) => !isUuid(child))
   if (other !== undefined) return other
-  const [stranger] = await session.run(strangersStatement, { id, ids })
-  return stranger?.id ?? null
+  return (await readOne(session, strangersStatement, { id, ids }))?.id ?? null
 }
 
 const countStatement = statement<{ count: number }>(
   'children_live_count',
-  `select count(*)::int as count from todos c
-  where c.parent_id = :id::uuid and c.finished_at is null`,
+  sql`select count(*)::int as count from todos c
+  where c.parent_id = ${$.id}::uuid and c.finished_at is null`,
 )
 
 export const countLiveChildren = async (session: Session, id: string): Promise<number> =>
   (await session.run(countStatement, { id }))[0]?.count ?? 0
 
-const cutShortStatement: Statement<{ id: string }> = statement(
+const cutShortStatement = statement<{ id: string }>(
   'cascades_cut_short',
-  `select distinct p.id from todos c join todos p on p.id = c.parent_id
+  sql`select distinct p.id from todos c join todos p on p.id = c.parent_id
   where c.parent_id is not null and c.finished_at is null and p.state = 'canceled'
-    and p.id <> all(coalesce(:except::uuid[], '{}'))
-  limit :limit::int`,
+    and p.id <> all(coalesce(${$.except}::uuid[], '{}'))
+  limit ${$.limit}::int`,
 )
 
-/** Canceled parents that have live children: a cascade that was cut short. */
+/** Canceled parents that still have live children, because a cascade was cut short. */
 export const readCutShort = async (session: Session, { limit, except }: Due): Promise<string[]> =>
   (await session.run(cutShortStatement, { limit, except })).map(({ id }) => id)
 
-const joinsStatement: Statement<{ id: string }> = statement('joins_stalled', STALLED_JOINS)
+const joinsStatement = statement<{ id: string }>('joins_stalled', STALLED_JOINS)
 
-/** Parents whose join holds, and who were not told. */
+/** Parents whose join holds and who have not been told. */
 export const readStalledJoins = async (
   session: Session,
   { limit, except }: Due,

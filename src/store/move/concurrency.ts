@@ -1,11 +1,14 @@
 /**
- * Limits on how much runs at once, of a queue and of an endpoint: each is a room with so many
- * places, named by the queue's name or the endpoint's id. Whoever is claimed takes a place until it
- * ends or asks, or its lease has lapsed. Whoever waits for one hears of `room:<name>`.
+ * Limits on how much runs at once, in a queue and for an endpoint: each is a number of slots, named by the
+ * queue's name or the endpoint's id. A claimed todo uses a slot until it ends or asks, or until its lease
+ * has lapsed. Whoever waits for a slot listens to its topic.
  */
+
 import { HELD_STATES } from '../../domain/lifecycle.ts'
 import type { Claimer, Slots } from '../../domain/why.ts'
 import { type Session, statement, type Wake } from '../postgres/database.ts'
+import { $, sql } from '../postgres/sql.ts'
+import { topics } from '../wake/topics.ts'
 import { FREE, inStates, LIVE } from './conditions.ts'
 
 interface Used {
@@ -17,31 +20,34 @@ const RUNNING = `${inStates(HELD_STATES)} and not ${FREE}`
 
 const lock = statement<never>(
   'room_lock',
-  `select pg_advisory_xact_lock(hashtextextended('switchboard room ' || :name, 0))`,
+  sql`select pg_advisory_xact_lock(hashtextextended('switchboard room ' || ${$.name}, 0))`,
 )
 
-/** How many run, and when the clock takes back the first of them. */
+/** How many run, and when the clock takes back the first of these. */
 const USED = 'count(*)::int as used, min(least(t.lease_expires_at, t.alarm_at)) as until'
 
 const inQueue = statement<Used>(
   'room_in_queue',
-  `select ${USED} from todos t where ${RUNNING} and t.queue = :name`,
+  sql`select ${USED} from todos t where ${RUNNING} and t.queue = ${$.name}`,
 )
 const ofEndpoint = statement<{ used: number; limit: number | null }>(
   'room_of_endpoint',
-  `select e.concurrency as limit,
+  sql`select e.concurrency as limit,
     (select count(*)::int from todos t where ${RUNNING} and t.owner = e.id) as used
-  from endpoints e where e.id = :name::uuid`,
+  from endpoints e where e.id = ${$.name}::uuid`,
 )
 
-/** As many as that look again once a limit has changed; by how much it did is not known. */
+/** How many waiters are woken when a limit has changed; by how much it did is not known. */
 const MAX_WOKEN = 100
 
-export const limitChanged = (name: string): Wake => ({ topic: `room:${name}`, count: MAX_WOKEN })
+export const limitChanged = (name: string): Wake => ({
+  topic: topics.slots(name),
+  count: MAX_WOKEN,
+})
 
 /**
- * How many more may be claimed in this queue. To be asked inside the transaction that claims: a lock
- * on the name lets one claim of it count and claim at a time, so that two never take the last place.
+ * How many more may be claimed in this queue. Call it inside the transaction that claims: a lock on the
+ * name lets one claim at a time count and claim, so that two never get the last slot.
  */
 export const freeInQueue = async (
   session: Session,
@@ -53,7 +59,7 @@ export const freeInQueue = async (
   return limit - (row?.used ?? 0)
 }
 
-/** The same of an endpoint, by the limit it has now. */
+/** The same for an endpoint, by the limit it has now. */
 export const freeOfEndpoint = async (session: Session, name: string): Promise<number> => {
   await session.run(lock, { name })
   const [row] = await session.run(ofEndpoint, { name })
@@ -71,11 +77,11 @@ export const readQueueSlots = async (
 
 const claimers = statement<Used & { name: string; limit: number | null }>(
   'room_of_claimers',
-  `with taken as materialized (
+  sql`with busy as materialized (
     select t.owner, ${USED} from todos t where ${RUNNING} group by t.owner)
   select e.name, e.concurrency as limit, coalesce(k.used, 0) as used, k.until
-  from endpoints e left join taken k on k.owner = e.id
-  where :queue = any(e.queues) and 'work' = any(e.verbs) and ${LIVE}
+  from endpoints e left join busy k on k.owner = e.id
+  where ${$.queue} = any(e.queues) and 'work' = any(e.verbs) and ${LIVE}
   order by e.created_at, e.id`,
 )
 

@@ -1,7 +1,7 @@
 /**
- * Moving todos: one, those whose time has come, a claim, the next of a line. Each runs the sentence
- * of statement.ts with a phrase of conditions.ts; there is no other way to change a todo. Everything is
- * decided by the row as it is once locked, and when no row came back, one look says why.
+ * Moving todos: one, a batch, those whose time has come, a claim, the next of a line. Each runs the
+ * statement of statement.ts over the rows that pick.ts picks; there is no other way to change a todo.
+ * Everything is decided by the row as it is once locked, and when no row came back, one look says why.
  */
 
 import { isUuid } from '../../base/uuid.ts'
@@ -25,23 +25,33 @@ import {
   statement,
   type Wake,
 } from '../postgres/database.ts'
+import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
+import { plannedEachTime } from '../postgres/statement.ts'
 import { KEY_ONCE } from '../todos/idempotency.ts'
-import { type TodoRow, toTodo } from '../todos/row.ts'
 import { scopeSql, scopeValues } from '../todos/scope.ts'
-import { type BatchItem, batchValues } from './batch.ts'
-import { type Change, parameters } from './change.ts'
+import { topics } from '../wake/topics.ts'
+import { type BatchItem, batchValues, type Change, parameters } from './change.ts'
+import { FREE } from './conditions.ts'
 import {
   ANSWER_WAITS,
   due,
   dueIds,
-  FREE,
   frontOf,
-  next,
+  MAX_CLAIM,
+  NEXT_CLAIMABLE,
   nextInLine,
   one,
   STALLED_LINES,
-} from './conditions.ts'
+} from './pick.ts'
 import { batchStatement, moveStatement } from './statement.ts'
+import {
+  BATCHED,
+  type BatchedVerb,
+  LINE_VERBS,
+  SWEEP_VERBS,
+  type SweepVerb,
+  verbSql,
+} from './verbs.ts'
 
 /** A todo as it is after the move, and what it was before. */
 export interface Moved {
@@ -53,77 +63,60 @@ export interface Moved {
   timeout: string | null
   /** Who is next in the line whose front it left. */
   nextInLine: string | null
-  /** The heir has an answer, and is resumed by a statement of its own. */
+  /** That one has an answer, and is resumed by a statement of its own. */
   answerWaits: boolean
   hasWebhooks: boolean
 }
 
-interface MovedRow extends TodoRow {
-  from_state: State
-  former_owner: string | null
-  ready: ReadyReason | null
-  timeout: string | null
-  heir: string | null
-  answer_waits: boolean | null
-  has_webhooks: boolean
-}
+/** The todo's own columns, and beside them what the statement answers of the move. */
+type MovedRow = Todo & Omit<Moved, 'todo'>
 
-const compile = <Row extends MovedRow>(verb: Verb, text: string): Statement<Row> =>
-  statement<Row>(`todo_${verb}`, text)
+type Way = 'one' | 'due' | 'batch' | 'line'
 
-const oneStatements = Object.fromEntries(
-  VERB_NAMES.map((verb) => [verb, compile(verb, moveStatement(verb, one(verb)))]),
-) as Record<Verb, Statement<MovedRow>>
+/** One statement for each of these verbs, by the way it picks its rows. */
+const compileAll = <V extends Verb>(
+  verbs: readonly V[],
+  way: Way,
+  textOf: (verb: V) => Sql,
+  isPrepared: (verb: V) => boolean = () => true,
+): Readonly<Record<V, Statement<MovedRow>>> =>
+  Object.fromEntries(
+    verbs.map((verb) => {
+      const label = way === 'one' ? `todo_${verb}` : `todo_${verb}_${way}`
+      const compile = isPrepared(verb) ? statement : plannedEachTime
+      return [verb, compile<MovedRow>(label, textOf(verb))]
+    }),
+  ) as Record<V, Statement<MovedRow>>
 
-/** The verbs that a client's message moves a todo by. */
-const KEYED_VERBS = ['resume', 'answer', 'defer', 'message'] as const satisfies Verb[]
-
-const keyedStatements: Partial<Record<Verb, Statement<MovedRow>>> = Object.fromEntries(
-  KEYED_VERBS.map((verb) => [verb, compile(verb, moveStatement(verb, one(verb), '', true))]),
+const oneStatements = compileAll(
+  VERB_NAMES,
+  'one',
+  (verb) => moveStatement(verb, one(verb)),
+  (verb) => verbSql(verb).one === 'prepared',
 )
 
-const SWEEP_VERBS = [
-  'reapLease',
-  'reapInterrupt',
-  'comeDue',
-  'timeOut',
-  'expire',
-  'revoke',
-  'strand',
-  'cancel',
-] as const
-export type SweepVerb = (typeof SWEEP_VERBS)[number]
+const dueStatements = compileAll(
+  SWEEP_VERBS,
+  'due',
+  (verb) => moveStatement(verb, due(verb)),
+  (verb) => verbSql(verb).sweep?.kept === 'prepared',
+)
 
-const sweepStatements = Object.fromEntries(
-  SWEEP_VERBS.map((verb) => [verb, compile(verb, moveStatement(verb, due(verb)))]),
-) as Record<SweepVerb, Statement<MovedRow>>
+const batchStatements = compileAll(BATCHED, 'batch', batchStatement)
 
-/** How many todos a claim may ask for at once. Few sizes, so that few statements are kept. */
-const CLAIM_SIZES = [1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 75, 100] as const
-
-export type ClaimStatements<Extra> = ReadonlyMap<number, Statement<MovedRow & Extra>>
-
-/** The claims, with what the claimant needs to begin read in the same round trip. */
-export const claimStatements = <Extra>(extra: string): ClaimStatements<Extra> =>
-  new Map(
-    CLAIM_SIZES.map((size) => [
-      size,
-      compile<MovedRow & Extra>('claim', moveStatement('claim', next(size), extra)),
-    ]),
-  )
-
-/** The largest claim that asks for no more than `limit`. */
-const sizeOf = (limit: number): number => CLAIM_SIZES.findLast((size) => size <= limit) ?? 1
+const lineStatements = compileAll(LINE_VERBS, 'line', (verb) =>
+  moveStatement(verb, nextInLine(verb)),
+)
 
 const toMoved = (row: MovedRow): Moved => ({
-  todo: toTodo(row),
-  from: row.from_state,
-  formerOwner: row.former_owner,
+  todo: row,
+  from: row.from,
+  formerOwner: row.formerOwner,
   ready: row.ready,
   timeout: row.timeout,
-  nextInLine: row.heir,
-  answerWaits: row.answer_waits ?? false,
-  hasWebhooks: row.has_webhooks,
+  nextInLine: row.nextInLine,
+  answerWaits: row.answerWaits,
+  hasWebhooks: row.hasWebhooks,
 })
 
 /** A limit on how much runs at once has a place again: the holder ended or asked, or was taken over. */
@@ -144,28 +137,28 @@ const linesBehind = (verb: Verb, moved: readonly Moved[]): Set<string> => {
 const wakesOf = (verb: Verb, moved: readonly Moved[]): Wake[] => {
   if (moved.length === 0 || !rule(verb).event) return []
   const counts = new Map<string, number>()
-  const ring = (topic: string): void => void counts.set(topic, (counts.get(topic) ?? 0) + 1)
-  if (shownAs(verb) && moved.some(({ hasWebhooks }) => hasWebhooks)) ring('deliveries')
-  for (const line of linesBehind(verb, moved)) ring(`line:${line}`)
+  const wake = (topic: string): void => void counts.set(topic, (counts.get(topic) ?? 0) + 1)
+  if (shownAs(verb) && moved.some(({ hasWebhooks }) => hasWebhooks)) wake(topics.deliveries)
+  for (const line of linesBehind(verb, moved)) wake(topics.line(line))
   for (const one of moved) {
     const { todo, ready, nextInLine, answerWaits } = one
-    ring(`todo:${todo.id}`)
-    if (todo.finishedAt || todo.interruptedAt) ring(`settled:${todo.id}`)
+    wake(topics.todo(todo.id))
+    if (todo.finishedAt || todo.interruptedAt) wake(topics.settled(todo.id))
     if (freedSlot(one)) {
-      ring(`room:${todo.queue}`)
-      ring(`room:${one.formerOwner}`)
+      wake(topics.slots(todo.queue))
+      if (one.formerOwner) wake(topics.slots(one.formerOwner))
     }
-    if (ready) ring(`queue:${todo.queue}`)
-    if (todo.parentId && todo.finishedAt) ring(`parent:${todo.parentId}`)
-    if (nextInLine && answerWaits) ring(`line:${todo.line}`)
+    if (ready) wake(topics.queue(todo.queue))
+    if (todo.parentId && todo.finishedAt) wake(topics.parent(todo.parentId))
+    if (nextInLine && todo.line && answerWaits) wake(topics.line(todo.line))
     else if (nextInLine) {
-      ring(`todo:${nextInLine}`)
-      ring(`queue:${todo.queue}`)
+      wake(topics.todo(nextInLine))
+      wake(topics.queue(todo.queue))
     }
   }
   return [
-    // Whoever commits sees to the places of its own events.
-    { topic: 'feed', count: moved.length, only: 'here' },
+    // Whoever commits sees to the positions of its own events.
+    { topic: topics.feed, count: moved.length, only: 'here' },
     ...[...counts].map(([topic, count]) => ({ topic, count })),
   ]
 }
@@ -206,8 +199,7 @@ export const tryTransition = async (
   if (!isUuid(id)) throw new Refusal('not_found')
   try {
     const values = { ...parameters(change), id }
-    const chosen = (change.key && keyedStatements[verb]) ?? oneStatements[verb]
-    return (await transition(session, verb, chosen, values))[0] ?? null
+    return (await transition(session, verb, oneStatements[verb], values))[0] ?? null
   } catch (error) {
     if (isUniqueViolation(error, 'message_once') || isUniqueViolation(error, KEY_ONCE)) {
       throw new Refusal('duplicate')
@@ -218,17 +210,6 @@ export const tryTransition = async (
   }
 }
 
-/** Verbs of holders that come in crowds. None brings a todo to the front of a line. */
-export const BATCHED = ['complete', 'heartbeat', 'progress', 'say', 'artifact'] as const
-export type BatchedVerb = (typeof BATCHED)[number]
-
-export const isBatched = (verb: Verb): verb is BatchedVerb =>
-  (BATCHED as readonly Verb[]).includes(verb)
-
-const manyStatements = Object.fromEntries(
-  BATCHED.map((verb) => [verb, compile(verb, batchStatement(verb))]),
-) as Record<BatchedVerb, Statement<MovedRow>>
-
 /**
  * Moves many todos, each by what is brought to it; undefined where one did not allow the verb, or
  * was named twice: its caller tries it alone, and hears why.
@@ -238,15 +219,15 @@ export const transitionMany = async (
   verb: BatchedVerb,
   all: readonly BatchItem[],
 ): Promise<(Moved | undefined)[]> => {
-  const once = new Map(all.filter(({ id }) => isUuid(id)).map((brought) => [brought.id, brought]))
+  const once = new Map(all.filter(({ id }) => isUuid(id)).map((item) => [item.id, item]))
   const moved = await transition(
     session,
     verb,
-    manyStatements[verb],
+    batchStatements[verb],
     batchValues([...once.values()]),
   )
   const byId = new Map(moved.map((one) => [one.todo.id, one]))
-  return all.map((brought) => (once.get(brought.id) === brought ? byId.get(brought.id) : undefined))
+  return all.map((item) => (once.get(item.id) === item ? byId.get(item.id) : undefined))
 }
 
 /** What a sweep leaves alone: rows that failed before. */
@@ -262,10 +243,13 @@ export const transitionDue = (
   { limit, except }: Due,
   change: Change = {},
 ): Promise<Moved[]> =>
-  transition(session, verb, sweepStatements[verb], { ...parameters(change), limit, except })
+  transition(session, verb, dueStatements[verb], { ...parameters(change), limit, except })
 
-const dueStatements = Object.fromEntries(
-  SWEEP_VERBS.map((verb) => [verb, statement<{ id: string }>(`due_${verb}`, dueIds(verb))]),
+const dueIdStatements = Object.fromEntries(
+  SWEEP_VERBS.map((verb) => [
+    verb,
+    plannedEachTime<{ id: string }>(`todo_${verb}_due_ids`, dueIds(verb)),
+  ]),
 ) as Record<SweepVerb, Statement<{ id: string }>>
 
 /** The ids of todos that {@link transitionDue} would move. */
@@ -275,38 +259,37 @@ export const readDue = async (
   { limit, except }: Due,
   change: Change = {},
 ): Promise<string[]> =>
-  (await session.run(dueStatements[verb], { ...parameters(change), limit, except })).map(
+  (await session.run(dueIdStatements[verb], { ...parameters(change), limit, except })).map(
     ({ id }) => id,
   )
 
-/** Claims up to `limit` todos of `queues`, with one of {@link claimStatements}; may there be more? */
+/** A claim that also reads `extra` of each claimed todo `m`, so that it takes one round trip. */
+export const claimStatement = <Extra>(extra: SqlPart): Statement<MovedRow & Extra> =>
+  statement('todo_claim', moveStatement('claim', NEXT_CLAIMABLE, extra))
+
+/** Claims up to `limit` todos of `queues`, MAX_CLAIM at most; may there be more? */
 export const transitionClaim = async <Extra>(
   session: Session,
-  claims: ClaimStatements<Extra>,
+  claim: Statement<MovedRow & Extra>,
   queues: readonly string[],
   limit: number,
   change: Change,
 ): Promise<{ moved: (Moved & { extra: Extra })[]; more: boolean }> => {
-  const size = sizeOf(limit)
-  const claim = claims.get(size)
-  const rows = claim ? await session.run(claim, { ...parameters(change), queues }) : []
+  const most = Math.min(limit, MAX_CLAIM)
+  const rows = await session.run(claim, { ...parameters(change), queues, limit: most })
   const moved = rows.map((row) => ({ ...toMoved(row), extra: row as Extra }))
   session.wake(wakesOf('claim', moved))
-  return { moved, more: moved.length >= size }
+  return { moved, more: moved.length >= most }
 }
-
-/** Verbs of whoever is next in a free line, in the order of their right to it. */
-const LINE_VERBS = ['resumeLater', 'answerLater', 'unblock'] as const
-
-const lineStatements = LINE_VERBS.map(
-  (verb) => [verb, compile(verb, moveStatement(verb, nextInLine(verb)))] as const,
-)
 
 /** Lets the next of this line go on, if the line is free; null where nobody waits or may. */
 export const transitionLine = async (session: Session, line: string): Promise<Moved | null> => {
   try {
-    for (const [verb, chosen] of lineStatements) {
-      const [moved] = await transition(session, verb, chosen, { ...parameters({}), line })
+    for (const verb of LINE_VERBS) {
+      const [moved] = await transition(session, verb, lineStatements[verb], {
+        ...parameters({}),
+        line,
+      })
       if (moved) return moved
     }
   } catch (error) {
@@ -316,14 +299,17 @@ export const transitionLine = async (session: Session, line: string): Promise<Mo
   return null
 }
 
-const backStatement = compile('stepBack', moveStatement('stepBack', frontOf('stepBack')))
+const backStatement = plannedEachTime<MovedRow>(
+  'todo_stepBack_front',
+  moveStatement('stepBack', frontOf('stepBack')),
+)
 
 /** Frees a line whose front nobody has claimed; false where somebody has, or it may not be moved. */
 export const freeLine = async (session: Session, line: string): Promise<boolean> =>
   (await transition(session, 'stepBack', backStatement, { ...parameters({}), line })).length > 0
 
-const overtakenStatement = compile(
-  'stepBack',
+const overtakenStatement = plannedEachTime<MovedRow>(
+  'todo_stepBack_overtaken',
   moveStatement('stepBack', frontOf('stepBack', ANSWER_WAITS)),
 )
 
@@ -352,8 +338,8 @@ const readStanding = statement<{
   free: boolean
 }>(
   'todo_standing',
-  `select t.state, t.owner, t.fence, t.unread, ${FREE} as free
-  from todos t where t.id = :id::uuid and ${scopeSql('t')}`,
+  sql`select t.state, t.owner, t.fence, t.unread, ${FREE} as free
+  from todos t where t.id = ${$.id}::uuid and ${scopeSql('t')}`,
 )
 
 const whyNot = async (

@@ -1,7 +1,7 @@
 /**
- * State names as SQL literals. They are constants of the lifecycle, so nothing can be injected, and they
- * are not parameters because under a generic plan PostgreSQL does not see that `state = any($1)` implies
- * the predicate of a partial index.
+ * State names as SQL literals. They are constants of the lifecycle, so nothing can be injected. They are
+ * not parameters because under a generic plan PostgreSQL does not see that `state = any($1)` implies the
+ * predicate of a partial index.
  */
 import type { State } from '../../domain/lifecycle.ts'
 

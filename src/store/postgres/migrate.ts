@@ -1,7 +1,8 @@
 /**
  * Runs the migrations through knex. They are imported, not read from a folder, and recorded
  * without a file ending, so that TypeScript sources and the built package name them alike.
- * Starts that race wait for one another on an advisory lock, which dies with its holder.
+ * Processes that start at the same time wait for one another on an advisory lock, which dies with
+ * its holder.
  */
 import knexFactory, { type Knex } from 'knex'
 import pg from 'pg'
@@ -21,7 +22,7 @@ import { sleep } from '../../base/time.ts'
 
 interface Migration {
   name: string
-  /** Without a transaction each of its statements can be run again after a kill. */
+  /** One without a transaction consists of statements that can be run again after a kill. */
   config?: { transaction: boolean }
   up: (knex: Knex) => Promise<void>
   down: () => Promise<void>
@@ -61,7 +62,7 @@ const migrationSource: Knex.MigrationSource<Migration> = {
 }
 
 const TABLE = 'migrations'
-/** Any fixed number nobody else uses: "switchb" in ASCII. */
+/** Any fixed number that nobody else uses: this is "switchb" in ASCII. */
 const ADVISORY_LOCK = '32494411868627042'
 
 export const knexConfig = (connectionString: string): Knex.Config => ({
@@ -77,13 +78,15 @@ export const knexConfig = (connectionString: string): Knex.Config => ({
 })
 
 const recorded = async (client: pg.Client): Promise<string[]> => {
-  const { rows: found } = await client.query(`select to_regclass($1) is not null as there`, [TABLE])
-  if (!found[0].there) return []
+  const { rows: found } = await client.query(`select to_regclass($1) is not null as recorded`, [
+    TABLE,
+  ])
+  if (!found[0].recorded) return []
   const { rows } = await client.query<{ name: string }>(`select name from ${TABLE} order by id`)
   return rows.map((row) => row.name)
 }
 
-/** Names applied and not yet applied. Throws SchemaTooNew. */
+/** The names of the migrations applied, and of those missing. Throws SchemaTooNew. */
 const compare = async (client: pg.Client): Promise<{ applied: string[]; missing: string[] }> => {
   const applied = await recorded(client)
   const known = MIGRATIONS.map((migration) => migration.name)
@@ -92,7 +95,7 @@ const compare = async (client: pg.Client): Promise<{ applied: string[]; missing:
   return { applied, missing: known.filter((name) => !applied.includes(name)) }
 }
 
-/** A look at what is there takes no longer; applying a migration may. */
+/** Reading which migrations there are takes no longer, in ms; applying one may. */
 const ANSWER_MS = 5000
 
 const withClient = async <T>(
@@ -114,12 +117,12 @@ const withClient = async <T>(
   }
 }
 
-/** How often a start that waits for another one's migrations looks again. */
+/** How often, in ms, a start that waits for the migrations of another one looks again. */
 const LOCK_POLL_MS = 100
 
 /**
- * Asked for again and again, not waited for: an index that is built beside writers waits for every
- * statement that began before it, so for one that waits for its builder's lock, for ever.
+ * The lock is tried again and again, not waited for: an index that is built concurrently waits for every
+ * statement that began before it, and so would wait for ever for one that waits for its builder's lock.
  */
 const takesLock = async (client: pg.Client, pooled: boolean): Promise<boolean> => {
   if (pooled) await client.query('begin')
@@ -144,10 +147,10 @@ export const migrate = async (
     while (!(await takesLock(client, pooled))) await sleep(LOCK_POLL_MS)
     const { missing } = await compare(client)
     if (missing.length === 0) return { applied: [] }
-    // What the last query saw stays open as long as its transaction, and an index that is built
-    // beside writers waits for whoever may still look at it. A query without parameters closes it.
+    // The snapshot of the last query stays open as long as its transaction, and an index that is built
+    // concurrently waits for whoever may still use one. A query without parameters closes it.
     if (pooled) await client.query('select')
-    // The lock's connection is not knex's; knex's own lock row is freed since nobody else holds it.
+    // We hold the lock on a connection of our own, so nobody else can be using knex's lock row.
     const knex = knexFactory(knexConfig(connectionString))
     try {
       await knex.migrate.forceFreeMigrationsLock()
@@ -158,7 +161,7 @@ export const migrate = async (
     }
   })
 
-/** Names of migrations this code has and the database has not. Throws SchemaTooNew. */
+/** The names of the migrations that this code has and the database has not. Throws SchemaTooNew. */
 export const pendingMigrations = async (connectionString: string): Promise<string[]> =>
   withClient(connectionString, async (client) => (await compare(client)).missing, {
     connectionTimeoutMillis: ANSWER_MS,

@@ -1,7 +1,7 @@
 /**
- * The first connection to a database that somebody has configured: what fails here is most often a
- * slip in its address, so it is told by the part of the address that is at fault. No value is told:
- * with a slip, a piece of the password may stand where the host or the database should.
+ * The first connection to a database that somebody has configured. What fails here is most often a slip
+ * in its address, so the error names the part of the address that is at fault. It names no value: after a
+ * slip, a piece of the password may stand where the host or the database should.
  */
 import net from 'node:net'
 import pg from 'pg'
@@ -17,7 +17,7 @@ export class DatabaseUnreachable extends Error {
   }
 }
 
-/** A server that takes the connection and then says nothing counts as away, too. */
+/** How long, in ms, a server may accept the connection and say nothing before it counts as away. */
 const ANSWER_MS = 10_000
 
 const BY_SQLSTATE: Record<string, string> = {
@@ -43,7 +43,7 @@ const faultOf = (error: unknown): { fault: string; refused: boolean } => {
       ? { fault: `${fault} (SQLSTATE ${code})`, refused: true }
       : { fault: `its server takes no connection now (SQLSTATE ${code})`, refused: false }
   }
-  // The driver has no codes for these two.
+  // The driver has no codes for the next two.
   if (/^SASL: .*password/.test(message)) {
     return { fault: 'it has no password, and its server asks for one', refused: true }
   }
@@ -56,8 +56,8 @@ const faultOf = (error: unknown): { fault: string; refused: boolean } => {
 }
 
 /**
- * Connects, looks who is there, and leaves again. `pooled`: a pooler answers in the server's place,
- * which is known by its telling us another process than the one that works for us. Throws
+ * Connects, sees who answers, and leaves again. `pooled` means that a pooler answers in the server's
+ * place: it reports another process id than that of the backend that works for us. Throws
  * DatabaseUnreachable.
  */
 export const probe = async (connectionString: string): Promise<{ pooled: boolean }> => {
@@ -72,13 +72,13 @@ export const probe = async (connectionString: string): Promise<{ pooled: boolean
   try {
     await client.connect()
   } catch (error) {
-    // The driver leaves it open, and the process would stay for as long as the server does not close.
+    // The driver leaves the socket open, and the process would not end before the server closes it.
     socket.destroy()
     const { fault, refused } = faultOf(error)
     throw new DatabaseUnreachable(fault, refused, error)
   }
   const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
-  const told = (client as unknown as { processID: number | null }).processID
+  const reported = (client as unknown as { processID: number | null }).processID
   await client.end()
-  return { pooled: rows[0]?.pid !== told }
+  return { pooled: rows[0]?.pid !== reported }
 }

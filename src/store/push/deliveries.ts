@@ -1,13 +1,15 @@
 /**
- * What webhooks are owed. A courier leases a config's line, sends its first delivery and settles
- * it under the fence of the lease; nothing is locked while it sends.
+ * What webhooks are owed. A courier leases a webhook, sends its first delivery and settles it under the
+ * fence of the lease; nothing is locked while it sends.
  */
+
 import type { Dialect, Verdict } from '../../domain/push.ts'
 import { granting } from '../move/columns.ts'
-import { DUE_WEBHOOKS } from '../move/conditions.ts'
-import { type Session, type Statement, statement } from '../postgres/database.ts'
+import { DUE_WEBHOOKS } from '../move/pick.ts'
+import { type Session, statement, type Values } from '../postgres/database.ts'
+import { columnsOf } from '../postgres/rows.ts'
+import { $, sql } from '../postgres/sql.ts'
 
-/** The line of one webhook, as leased. */
 export interface LeasedWebhook {
   todoId: string
   configId: string
@@ -16,11 +18,11 @@ export interface LeasedWebhook {
   host: string
 }
 
-/** The first delivery of a leased line, with all that sending it needs but its event. */
+/** The first delivery of a leased webhook, with all that sending it needs but its event. */
 export interface LeasedDelivery extends LeasedWebhook {
   id: string
   seq: number
-  /** This one counted. */
+  /** How many tries there were, this one included. */
   attempts: number
   ageSeconds: number
   /** When the lease was granted, by the database's clock. */
@@ -32,50 +34,40 @@ export interface LeasedDelivery extends LeasedWebhook {
   credentials: string | null
   /** The newest first; a second one while a rotation overlaps. */
   secrets: string[]
-  /** Who made the config may not see its tasks any more, and so is not told of them either. */
+  /** Whoever made the config may not see its tasks any more, and so is not told of them either. */
   revoked: boolean
 }
 
-interface LeasedRow {
-  todo_id: string
-  config_id: string
-  owner: string
-  fence: string
-  host: string
-  id: string | null
-  seq: number
-  attempts: number
-  age_seconds: number
-  at: Date
-  dialect: Dialect
-  url: string
-  token: string | null
-  scheme: string | null
-  credentials: string | null
-  secret: string
-  previous_secret: string | null
-  revoked: boolean
-}
+const LEASED = columnsOf<LeasedDelivery>()(
+  ['todoId configId owner fence host dialect url token scheme credentials'],
+  {
+    id: () => 'd.id',
+    seq: () => 'd.seq',
+    attempts: () => 'd.attempts + 1',
+    ageSeconds: () => 'extract(epoch from now() - d.created_at)::float8',
+    at: () => 'now()',
+    secrets: (l) => `array_remove(array[${l}.secret,
+      case when ${l}.previous_secret_until > now() then ${l}.previous_secret end], null)`,
+    revoked: (l) => `exists (select from endpoints e where e.id = ${l}.endpoint_id
+      and (e.revoked_at is not null or e.expires_at <= now()))`,
+  },
+)
 
-const lease: Statement<LeasedRow> = statement(
+/** A webhook that turns out to be owed nothing has no delivery, and so no id. */
+const lease = statement<LeasedDelivery | (LeasedWebhook & { id: null })>(
   'deliveries_lease',
-  `with due as (select c.todo_id, c.config_id ${DUE_WEBHOOKS}),
+  sql`with due as (select c.todo_id, c.config_id ${DUE_WEBHOOKS}),
   leased as (
     update push_configs c set ${granting('c')}
     from due where c.todo_id = due.todo_id and c.config_id = due.config_id
     returning c.*)
-  select l.todo_id, l.config_id, l.owner, l.fence, l.host, l.dialect, l.url, l.token, l.scheme,
-    l.credentials, l.secret, d.id, d.seq, d.attempts + 1 as attempts, now() as at,
-    extract(epoch from now() - d.created_at)::float8 as age_seconds,
-    case when l.previous_secret_until > now() then l.previous_secret end as previous_secret,
-    exists (select from endpoints e where e.id = l.endpoint_id
-      and (e.revoked_at is not null or e.expires_at <= now())) as revoked
+  select ${LEASED.select('l')}
   from leased l left join lateral (select * from deliveries o
     where o.todo_id = l.todo_id and o.config_id = l.config_id and o.state = 'pending'
     order by o.seq limit 1) d on true`,
 )
 
-/** What a courier asks for: how many, and how busy it is with each host. */
+/** What a courier asks for: how many deliveries, and how busy it is with each host. */
 export interface LeaseRequest {
   owner: string
   limit: number
@@ -84,15 +76,7 @@ export interface LeaseRequest {
   busy: ReadonlyMap<string, number>
 }
 
-const toWebhook = (row: LeasedRow): LeasedWebhook => ({
-  todoId: row.todo_id,
-  configId: row.config_id,
-  owner: row.owner,
-  fence: row.fence,
-  host: row.host,
-})
-
-/** First deliveries that are due, each with its line leased. */
+/** First deliveries that are due, each with its webhook leased. */
 export const leaseDeliveries = async (
   session: Session,
   { owner, limit, perHost, leaseSeconds, busy }: LeaseRequest,
@@ -109,29 +93,13 @@ export const leaseDeliveries = async (
   const leased: LeasedDelivery[] = []
   for (const row of rows) {
     // Another courier has just sent what this statement saw; what came since it cannot see yet.
-    if (row.id === null) await handBack(session, toWebhook(row))
-    else leased.push(toLeased(row, row.id))
+    if (row.id === null) await handBack(session, row)
+    else leased.push(row)
   }
   return leased
 }
 
-const toLeased = (row: LeasedRow, id: string): LeasedDelivery => ({
-  ...toWebhook(row),
-  id,
-  seq: row.seq,
-  attempts: row.attempts,
-  ageSeconds: row.age_seconds,
-  at: row.at,
-  dialect: row.dialect,
-  url: row.url,
-  token: row.token,
-  scheme: row.scheme,
-  credentials: row.credentials,
-  secrets: [row.secret, row.previous_secret].filter((secret) => secret !== null),
-  revoked: row.revoked,
-})
-
-const webhookValues = ({ todoId, configId, owner, fence }: LeasedWebhook) => ({
+const webhookValues = ({ todoId, configId, owner, fence }: LeasedWebhook): Values => ({
   todo: todoId,
   config: configId,
   owner,
@@ -139,27 +107,27 @@ const webhookValues = ({ todoId, configId, owner, fence }: LeasedWebhook) => ({
 })
 
 /**
- * The line at the lease of its caller. A lapsed lease that nobody has taken still settles: refusing
- * it would only send a delivery twice whose outcome is known.
+ * The webhook under the lease of its caller. A lapsed lease that nobody else has been granted still
+ * settles: refusing it would only send a delivery again whose outcome is known.
  */
-const LEASED_WEBHOOK = `c.todo_id = :todo::uuid and c.config_id = :config
-    and c.owner = :owner::uuid and c.fence = :fence::bigint`
+const LEASED_WEBHOOK = sql`c.todo_id = ${$.todo}::uuid and c.config_id = ${$.config}
+    and c.owner = ${$.owner}::uuid and c.fence = ${$.fence}::bigint`
 
 const settle = statement<{ id: string }>(
   'delivery_settle',
-  `with line as (
+  sql`with webhook as (
     update push_configs c set owner = null, lease_expires_at = null,
       owed = c.owed - s.settled,
-      due_at = case when c.owed > s.settled then now() + make_interval(secs => :again::double precision) end
-    from (select case when :state = 'pending' then 0 else 1 end as settled) s
-    where ${LEASED_WEBHOOK} and exists (select from deliveries d where d.id = :id::uuid and d.state = 'pending')
+      due_at = case when c.owed > s.settled then now() + make_interval(secs => ${$.again}::double precision) end
+    from (select case when ${$.state} = 'pending' then 0 else 1 end as settled) s
+    where ${LEASED_WEBHOOK} and exists (select from deliveries d where d.id = ${$.id}::uuid and d.state = 'pending')
     returning c.todo_id)
-  update deliveries d set state = :state, attempts = d.attempts + :tries::int, status = :status::int,
-    reason = :reason, attempted_at = now(), settled_at = case when :state <> 'pending' then now() end
-  from line where d.id = :id::uuid and d.state = 'pending' returning d.id`,
+  update deliveries d set state = ${$.state}, attempts = d.attempts + ${$.tries}::int, status = ${$.status}::int,
+    reason = ${$.reason}, attempted_at = now(), settled_at = case when ${$.state} <> 'pending' then now() end
+  from webhook where d.id = ${$.id}::uuid and d.state = 'pending' returning d.id`,
 )
 
-/** Writes what came of a try, or of none. False where the lease was lost, or the config has been deleted. */
+/** Writes what came of a try, or of none. False where the lease was lost or the config deleted. */
 export const settleDelivery = async (
   session: Session,
   delivery: LeasedDelivery,
@@ -173,10 +141,10 @@ export const settleDelivery = async (
 
 const giveBack = statement<never>(
   'deliveries_hand_back',
-  `update push_configs c set owner = null, lease_expires_at = null where ${LEASED_WEBHOOK}`,
+  sql`update push_configs c set owner = null, lease_expires_at = null where ${LEASED_WEBHOOK}`,
 )
 
 /** Gives up a lease unused: whoever looks next may have it. */
-export const handBack = async (session: Session, line: LeasedWebhook): Promise<void> => {
-  await session.run(giveBack, webhookValues(line))
+export const handBack = async (session: Session, webhook: LeasedWebhook): Promise<void> => {
+  await session.run(giveBack, webhookValues(webhook))
 }

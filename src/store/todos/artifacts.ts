@@ -1,14 +1,16 @@
-/** Whether an artifact still takes chunks. Reading artifacts belongs to view.ts. */
+/** Whether an artifact still accepts chunks. Reading artifacts belongs to view.ts. */
+
 import { type Session, statement } from '../postgres/database.ts'
+import { $, sql } from '../postgres/sql.ts'
 
 const before = statement<{ last_chunk: boolean }>(
   'artifact_before',
-  `select last_chunk from artifacts
-  where todo_id = :id::uuid and artifact_id = :artifact_id and seq < :seq::int
+  sql`select last_chunk from artifacts
+  where todo_id = ${$.id}::uuid and artifact_id = ${$.artifact_id} and seq < ${$.seq}::int
   order by seq desc limit 1`,
 )
 
-/** True when the chunk before this seq said it was the last. One that nobody has begun is open. */
+/** True when the chunk before this seq was the last. An artifact that nobody has begun is open. */
 export const isClosedBefore = async (
   session: Session,
   id: string,

@@ -1,17 +1,19 @@
 /**
- * How many todos there are, without looking at them: the kept counts, and what events have moved
- * since those were taken (migration 0012). Exact for whoever filters by nothing but queue, client
- * and state; it costs the same however long the history is.
+ * How many todos there are, without reading them: the kept counts, corrected by the events since these were
+ * brought up to date (migration 0012). The result is exact for filters by queue, client and state only; it
+ * costs the same however long the history is.
  */
+
 import { type Session, statement } from '../postgres/database.ts'
+import { $, sql } from '../postgres/sql.ts'
 
 const countStatement = statement<{ counted: number | null }>(
   'todos_count',
-  'select count_todos(:limit::int) as counted',
+  sql`select count_todos(${$.limit}::int) as counted`,
 )
 
 /**
- * Takes up to `limit` placed events into the counts. How many, or null where another node is at it.
+ * Counts up to `limit` sequenced events in. Returns how many, or null where another node is at it.
  */
 export const countTodos = async (session: Session, limit: number): Promise<number | null> =>
   (await session.run(countStatement, { limit }))[0]?.counted ?? null

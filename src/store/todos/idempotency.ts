@@ -4,6 +4,7 @@
  * swept or not.
  */
 import { type Session, statement } from '../postgres/database.ts'
+import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 
 /** A key, and whose, as the send brings it. `digest` is a SHA-256 in hex. */
 export interface SendKey {
@@ -26,13 +27,13 @@ export interface KnownKey {
 /** The constraint that two of the same key break. */
 export const KEY_ONCE = 'idempotency_key_once'
 
-const IS_KEY = `k.endpoint_id = :key_endpoint::uuid and k.queue = :key_queue
-    and k.source = :key_source and k.key = :key`
+const IS_KEY = sql`k.endpoint_id = ${$.key_endpoint}::uuid and k.queue = ${$.key_queue}
+    and k.source = ${$.key_source} and k.key = ${$.key}`
 
 const KNOWN = `k.todo_id as known_todo, k.seq as known_seq, encode(k.digest, 'hex') as known_digest`
 
 /** One `with` of the statement: the live key, if there is one. */
-export const knownKey = `known as materialized (
+export const knownKey = sql`known as materialized (
   select ${KNOWN} from idempotency_keys k where ${IS_KEY} and k.expires_at > now())`
 
 export interface KnownRow {
@@ -50,21 +51,22 @@ export const toKnown = (row: KnownRow): KnownKey | null =>
 const INSERT = `
   insert into idempotency_keys (endpoint_id, queue, source, key, digest, todo_id, seq, expires_at)`
 
-const claimed = (todo: string, seq: string): string =>
-  `:key_endpoint::uuid, :key_queue, :key_source, :key, decode(:key_digest, 'hex'), ${todo}, ${seq},
-    now() + make_interval(secs => :key_seconds::int)`
+const claimed = (todo: SqlPart, seq: SqlPart): Sql =>
+  sql`${$.key_endpoint}::uuid, ${$.key_queue}, ${$.key_source}, ${$.key}, decode(${$.key_digest}, 'hex'), ${todo}, ${seq},
+    now() + make_interval(secs => ${$.key_seconds}::int)`
 
 /**
- * Two more `with`s: the rows of `rows` (`id`, `seq`) claim the key. One that has expired makes room
- * first; a live one fails the whole statement.
+ * Two more `with`s: the rows of `rows` (`id`, `seq`) claim the key, where there is one. A key that has
+ * expired makes room first; a live one fails the whole statement.
  */
-export const claimingKey = (rows: string): string => `
+export const claimKey = (rows: string): Sql => sql`
 outdated as (
-  delete from idempotency_keys k using ${rows} m where ${IS_KEY} and k.expires_at <= now()
+  delete from idempotency_keys k using ${rows} m
+  where ${$.key}::text is not null and ${IS_KEY} and k.expires_at <= now()
   returning k.key),
 keyed as (${INSERT}
   select ${claimed('m.id', 'm.seq')}
-  from ${rows} m where (select count(*) from outdated) >= 0)`
+  from ${rows} m where ${$.key}::text is not null and (select count(*) from outdated) >= 0)`
 
 /** The parameters of the above; all null where there is no key. */
 export const keyParameters = (key: SendKey | undefined): Record<string, unknown> => ({
@@ -78,7 +80,7 @@ export const keyParameters = (key: SendKey | undefined): Record<string, unknown>
 
 const readStatement = statement<KnownRow>(
   'idempotency_key_read',
-  `select ${KNOWN} from idempotency_keys k where ${IS_KEY} and k.expires_at > now()`,
+  sql`select ${KNOWN} from idempotency_keys k where ${IS_KEY} and k.expires_at > now()`,
 )
 
 /** What this key was claimed for; null where it is free. */
@@ -89,8 +91,8 @@ export const readKey = async (session: Session, key: SendKey): Promise<KnownKey 
 
 const addStatement = statement<never>(
   'idempotency_key_add',
-  `${INSERT}
-  values (${claimed(':todo_id::uuid', ':seq::int')})
+  sql`${INSERT}
+  values (${claimed(sql`${$.todo_id}::uuid`, sql`${$.seq}::int`)})
   on conflict on constraint ${KEY_ONCE} do update set digest = excluded.digest,
     todo_id = excluded.todo_id, seq = excluded.seq, created_at = excluded.created_at,
     expires_at = excluded.expires_at
@@ -108,10 +110,10 @@ export const addKey = async (
 
 const expireStatement = statement<{ count: number }>(
   'idempotency_keys_expire',
-  `with gone as (
+  sql`with gone as (
   delete from idempotency_keys k using (
     select x.endpoint_id, x.queue, x.source, x.key from idempotency_keys x
-    where x.expires_at <= now() order by x.expires_at limit :limit::int) d
+    where x.expires_at <= now() order by x.expires_at limit ${$.limit}::int) d
   where k.endpoint_id = d.endpoint_id and k.queue = d.queue and k.source = d.source
     and k.key = d.key and k.expires_at <= now()
   returning k.key)

@@ -7,12 +7,12 @@ import { ENDED_STATES, STATE_NAMES, type State } from '../../domain/lifecycle.ts
 import type { Todo, TodoFilter, TodoPage } from '../../domain/todo.ts'
 import type { Session } from '../postgres/database.ts'
 import { stateList } from '../postgres/literals.ts'
-import { TODO_COLUMNS, type TodoRow } from './row.ts'
-import { type DocumentsRow, documentsOf, toView } from './view.ts'
+import { TODO_COLUMNS } from './row.ts'
+import { documentsOf, toView, type ViewRow } from './view.ts'
 
 /**
- * A page ends early where its messages and artifacts come to more than this, in bytes of JSON. One
- * todo is always on it, and what is left out is behind the page's token.
+ * A page ends early where its messages and artifacts come to more than this, in bytes of JSON. It always
+ * has one todo, and what is left out follows behind the page's token.
  */
 const PAGE_BYTES = 8_000_000
 
@@ -27,7 +27,7 @@ interface Cursor {
 const encodeCursor = (todo: Todo): string =>
   Buffer.from(JSON.stringify([todo.statusAt.toISOString(), todo.id])).toString('base64url')
 
-/** Just as encodeCursor writes it, in a year that the database has too. */
+/** A moment just as encodeCursor writes it, in a year that the database knows too. */
 const isMoment = (at: unknown): at is string =>
   typeof at === 'string' && /^(?!0000)\d{4}-/.test(at) && new Date(at).toISOString() === at
 
@@ -36,7 +36,7 @@ const decodeCursor = (token: string): Cursor => {
     const [at, id] = JSON.parse(Buffer.from(token, 'base64url').toString()) as unknown[]
     if (isMoment(at) && typeof id === 'string' && isUuid(id)) return { at, id }
   } catch {
-    // Falls through: whatever it was, it is not one of ours.
+    // Falls through: it is not a token of ours.
   }
   throw invalid('pageToken', 'is not a token this server gave out')
 }
@@ -48,7 +48,7 @@ const scoped = (query: Knex.QueryBuilder, scope: Scope): Knex.QueryBuilder => {
   return scope.kind === 'queues' ? query.whereIn('t.queue', scope.queues) : query
 }
 
-/** Of `todos` or of their totals, which have a scope, a queue and a state in the same columns. */
+/** From `todos` or their totals, which have the scope, the queue and the state in the same columns. */
 const among = (table: string, filter: TodoFilter, scope: Scope): Knex.QueryBuilder => {
   const query = scoped(build(`${table} as t`), scope)
   if (filter.queue !== undefined) query.where('t.queue', filter.queue)
@@ -56,7 +56,7 @@ const among = (table: string, filter: TodoFilter, scope: Scope): Knex.QueryBuild
   return query
 }
 
-/** Written out: a partial index serves only who names its states. */
+/** States as literals: a partial index serves only a query that names its states. */
 const inStates = (query: Knex.QueryBuilder, states: readonly State[]): Knex.QueryBuilder => {
   const named = STATE_NAMES.filter((state) => states.includes(state))
   return query.whereRaw(named.length > 0 ? `t.state in (${stateList(named)})` : 'false')
@@ -64,12 +64,12 @@ const inStates = (query: Knex.QueryBuilder, states: readonly State[]): Knex.Quer
 
 const NOT_DONE: readonly State[] = ENDED_STATES.filter((state) => state !== 'done')
 
-/** The index todos_not_done has all of them. */
+/** True where the index todos_not_done has all that match. */
 const endedNotDone = ({ states, retrying }: TodoFilter): boolean =>
   states?.every((state) => NOT_DONE.includes(state)) === true &&
   (retrying === 'never' || !states.includes('failed'))
 
-/** Spelled as the index todos_claim has what waits. */
+/** Spelled like the predicate of the index todos_claim. */
 const inLiveStates = (query: Knex.QueryBuilder, states: readonly State[]): Knex.QueryBuilder =>
   query.where((either) => {
     inStates(
@@ -113,7 +113,7 @@ const newestFirst = (table: string) => [
 const bytesOf = (table: string, document: string): string =>
   `coalesce((select sum(octet_length(s.${document}::text)) from ${table} s where s.todo_id = f.id), 0)`
 
-/** Of the todos found, whole, as many as come before the page is full. */
+/** The todos found, each whole, until the page is full. */
 const pageOf = (found: Knex.QueryBuilder, { includeArtifacts }: TodoFilter): Knex.QueryBuilder => {
   const documents = [bytesOf('messages', 'message')]
   if (includeArtifacts) documents.push(bytesOf('artifacts', 'artifact'))
@@ -128,14 +128,14 @@ const pageOf = (found: Knex.QueryBuilder, { includeArtifacts }: TodoFilter): Kne
     .from(sized.as('b'))
   return build
     .select(build.raw(TODO_COLUMNS('t')), 'p.found')
-    .select(build.raw(documentsOf('t', includeArtifacts ? 'true' : 'false')))
+    .select(build.raw(documentsOf('t', includeArtifacts ? 'true' : 'false').text))
     .from(before.as('p'))
     .join('todos as t', 't.id', 'p.id')
     .where('p.before', '<', PAGE_BYTES)
     .orderBy(newestFirst('p'))
 }
 
-/** Summed up from what is kept (counts.ts); how many of them join, only the todos know. */
+/** The sum of the kept counts (counts.ts); how many todos join is known from the todos alone. */
 const summed = (filter: TodoFilter, scope: Scope): Knex.QueryBuilder => {
   const { states, retrying, joining } = filter
   const some = among('todo_totals', filter, scope).sum('t.count')
@@ -151,9 +151,9 @@ const summed = (filter: TodoFilter, scope: Scope): Knex.QueryBuilder => {
   )
 }
 
-/** Nothing is asked that the kept counts do not know. */
+/** True where the kept counts know all that the filter asks for. */
 const isKept = ({ ids, contextId, statusAfter, countTo }: TodoFilter): boolean =>
-  [ids, contextId, statusAfter, countTo].every((asked) => asked === undefined)
+  [ids, contextId, statusAfter, countTo].every((member) => member === undefined)
 
 const counted = (filter: TodoFilter, scope: Scope): Knex.QueryBuilder => {
   if (isKept(filter)) return summed(filter, scope)
@@ -178,7 +178,7 @@ export const listTodos = async (
     found.whereRaw('(t.status_at, t.id) < (?::timestamptz, ?::uuid)', [at, id])
   }
   const [rows, [total]] = await Promise.all([
-    run<TodoRow & DocumentsRow & { found: string }>(session, pageOf(found, filter)),
+    run<ViewRow & { found: string }>(session, pageOf(found, filter)),
     run<{ count: string }>(session, counted(filter, scope)),
   ])
   const todos = rows.slice(0, filter.pageSize).map((row) => toView(row, filter.includeArtifacts))

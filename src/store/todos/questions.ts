@@ -1,50 +1,53 @@
-/** Open questions, what answered one, and the last note of those at work. */
+/** Open questions, what answered them, and the last progress notes. */
+
 import type { EventDetail } from '../../domain/todo.ts'
-import { type Session, type Statement, statement } from '../postgres/database.ts'
+import { type Session, statement } from '../postgres/database.ts'
+import { readOne } from '../postgres/rows.ts'
+import { $, sql } from '../postgres/sql.ts'
 
 export interface AnswerRow {
-  seq: number
-  message_id: string
+  messageId: string
   /** The endpoint that sent it; null where an operator did, or somebody with a link. */
   sender: string | null
   metadata: { [key: string]: unknown } | null
-  received_at: Date
+  receivedAt: Date
 }
 
-const answerStatement: Statement<AnswerRow> = statement(
+const answerStatement = statement<AnswerRow>(
   'question_answer',
-  `select m.seq, m.message_id, e.name as sender, m.message -> 'metadata' as metadata, m.received_at
+  sql`select m.message_id as "messageId", e.name as sender, m.message -> 'metadata' as metadata,
+    m.received_at as "receivedAt"
   from messages m left join endpoints e on e.id = m.sender
-  where m.todo_id = :id::uuid and m.answers = :question::int order by m.seq limit 1`,
+  where m.todo_id = ${$.id}::uuid and m.answers = ${$.question}::int order by m.seq limit 1`,
 )
 
-/** What answered this question; null while nothing has. */
-export const readAnswer = async (
+/** The message that answered this question; null while there is none. */
+export const readAnswer = (
   session: Session,
   id: string,
   question: number,
-): Promise<AnswerRow | null> => (await session.run(answerStatement, { id, question }))[0] ?? null
+): Promise<AnswerRow | null> => readOne(session, answerStatement, { id, question })
 
-interface QuestionRow {
+interface Question {
   id: string
   schema: object | null
-  /** The endpoint that asked; also of a parked question, which nobody holds. */
+  /** The endpoint that asked, also where the question is parked and nobody holds the todo. */
   asker: string | null
 }
 
-const questionsStatement: Statement<QuestionRow> = statement(
+const questionsStatement = statement<Question>(
   'questions_read',
-  `select w.id, m.schema, (select a.endpoint_id from attempts a
+  sql`select w.id, m.schema, (select a.endpoint_id from attempts a
     where a.todo_id = w.id and a.ended_at is null) as asker
-  from unnest(:ids::uuid[], :seqs::int[]) as w(id, seq)
+  from unnest(${$.ids}::uuid[], ${$.seqs}::int[]) as w(id, seq)
   join messages m on m.todo_id = w.id and m.seq = w.seq`,
 )
 
-/** By todo: what the answer must look like, if anything, and who asked. */
+/** For each todo, the schema its answer must fit, if any, and who asked. */
 export const readQuestions = async (
   session: Session,
   questions: readonly { id: string; seq: number }[],
-): Promise<ReadonlyMap<string, QuestionRow>> => {
+): Promise<ReadonlyMap<string, Question>> => {
   const rows = await session.run(questionsStatement, {
     ids: questions.map(({ id }) => id),
     seqs: questions.map(({ seq }) => seq),
@@ -54,12 +57,12 @@ export const readQuestions = async (
 
 const notesStatement = statement<{ id: string; detail: EventDetail }>(
   'progress_notes',
-  `select w.id, p.detail from unnest(:ids::uuid[]) as w(id) cross join lateral (
+  sql`select w.id, p.detail from unnest(${$.ids}::uuid[]) as w(id) cross join lateral (
     select e.detail from events e where e.todo_id = w.id and e.verb = 'progress'
     order by e.seq desc limit 1) p where p.detail is not null`,
 )
 
-/** What the holder of each todo said of its progress last. */
+/** The last progress note on each todo that has one. */
 export const readNotes = async (
   session: Session,
   ids: readonly string[],

@@ -1,12 +1,13 @@
 /** A Scope as a condition over a todo: no query of todos is without one. */
 import type { Scope } from '../../domain/endpoint.ts'
+import { $, type Sql, sql } from '../postgres/sql.ts'
 
 /** For prepared statements; its values come from {@link scopeValues}. */
-export const scopeSql = (alias: string): string => `(
-  :scope_kind::text = 'all'
-  or (:scope_kind::text = 'queues' and ${alias}.queue = any(:scope_queues::text[]))
-  or (:scope_kind::text = 'client' and ${alias}.client_id = :scope_client::uuid
-    and ${alias}.queue = :scope_queue::text))`
+export const scopeSql = (alias: string): Sql => sql`(
+  ${$.scope_kind}::text = 'all'
+  or (${$.scope_kind}::text = 'queues' and ${alias}.queue = any(${$.scope_queues}::text[]))
+  or (${$.scope_kind}::text = 'client' and ${alias}.client_id = ${$.scope_client}::uuid
+    and ${alias}.queue = ${$.scope_queue}::text))`
 
 export const scopeValues = (scope: Scope): Record<string, unknown> => ({
   scope_kind: scope.kind,

@@ -10,13 +10,13 @@ const CHANNEL = 'switchboard'
 const ANSWER_MS = 5000
 
 export interface PostgresBusOptions {
-  /** Of the server itself: behind a pooler that lends connections, nothing is heard. */
+  /** The address of the server itself: through a pooler that lends connections nothing is heard. */
   connectionString: string
   /** How long the server may take to answer, in ms. */
   answerMs?: number
 }
 
-const NOTIFY = `select pg_notify('${CHANNEL}', line) from unnest($1::text[]) as line`
+const NOTIFY = `select pg_notify('${CHANNEL}', payload) from unnest($1::text[]) as payload`
 
 export const postgresBus = (options: PostgresBusOptions): WakeBus => {
   const { connectionString, answerMs = ANSWER_MS } = options
@@ -41,17 +41,17 @@ export const postgresBus = (options: PostgresBusOptions): WakeBus => {
         throw error
       }
 
-      /** One query at a time, after whatever the connection is busy with. */
-      let asked: Promise<unknown> = Promise.resolve()
+      /** Runs one query at a time, after whatever the connection is busy with. */
+      let last: Promise<unknown> = Promise.resolve()
       const ask = async (text: string, values: unknown[] = []): Promise<void> => {
-        const answer = asked.then(() => client.query(text, values))
-        asked = answer.catch(() => {})
+        const answer = last.then(() => client.query(text, values))
+        last = answer.catch(() => {})
         await answer
       }
       return {
         send: (payloads) => ask(NOTIFY, [payloads]),
         check: () => ask('select 1'),
-        // A peer that is gone does not answer the farewell.
+        // A server that is gone does not answer the farewell.
         close: () => withTimeout(answerMs, 'closing', () => client.end()),
       }
     },

@@ -1,6 +1,6 @@
 /**
- * Wakes over NATS: for where the commit lock of NOTIFY, or one listening connection for each node,
- * is what limits. The path of the URL names the subject, so that several installations may share a
+ * Wakes over NATS, for installations that the commit lock of NOTIFY, or one listening connection for each
+ * node, would limit. The path of the URL names the subject, so that several installations may share a
  * server: `nats://host:4222/prod`.
  */
 import { connect } from '@nats-io/transport-node'
@@ -23,7 +23,7 @@ const credentials = ({ username, password }: URL) => {
   return user ? { token: user } : {}
 }
 
-/** Of the path: `/prod/eu` is `switchboard.prod.eu`. */
+/** The path names the subject: `/prod/eu` is `switchboard.prod.eu`. */
 const subjectOf = ({ pathname }: URL): string =>
   [SUBJECT, ...pathname.split('/').filter((name) => name !== '')].join('.')
 
@@ -37,7 +37,7 @@ export const natsBus = ({ url, answerMs = ANSWER_MS }: NatsBusOptions): WakeBus 
         servers: address.host,
         name: 'switchboard wake',
         timeout: answerMs,
-        // Whoever supervises the line makes it anew, and tells everybody to look at everything.
+        // The connection's supervisor makes it anew, and has everybody look at everything.
         reconnect: false,
         ...credentials(address),
         ...(address.protocol === 'tls:' && { tls: {} }),

@@ -18,7 +18,7 @@ export const BINDINGS: Must[] = [
       'an id beyond what a double holds is not echoed as another one',
     ],
     'musts/requests.test.ts': [ALONE],
-    'faults/hostile.test.ts': [
+    'resilience/hostile.random.test.ts': [
       'whatever is sent to the A2A endpoint is answered with a result or an error of the protocol',
     ],
   }),

@@ -19,7 +19,7 @@ export const ERROR: Must[] = [
   must('53', '3.3.2, 5.4', 'Each failure has an error that fits, with code and message', {
     'protocol/v1/errors.test.ts': [RPC_TABLE],
     'protocol/rest-errors.test.ts': [REST_TABLE],
-    'faults/hostile.test.ts': [
+    'resilience/hostile.random.test.ts': [
       'whatever is sent to the A2A endpoint is answered with a result or an error of the protocol',
     ],
   }),
@@ -50,7 +50,7 @@ export const ERROR: Must[] = [
       'a send of %s is refused by the names of the fields and makes nothing',
       'GET %s is refused by the name of what is wrong',
     ],
-    'faults/hostile.test.ts': [
+    'resilience/hostile.random.test.ts': [
       'whatever is sent to the A2A endpoint is answered with a result or an error of the protocol',
     ],
   }),

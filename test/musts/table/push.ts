@@ -44,7 +44,7 @@ export const PUSH: Must[] = [
   }),
   must('46', '3.1.7', 'A config stays until its task ends or it is deleted', {
     [DELIVERIES]: [INLINE],
-    'push/killed.test.ts': [
+    'faults/webhooks-killed.test.ts': [
       'what a node told when %s hit it is told by another, under the same id, and counts once',
     ],
   }),

@@ -90,7 +90,7 @@ export const SECURITY: Must[] = [
     'Of whoever runs the server and of what they send through it.',
   ),
   must('87a', '14.1', 'Bodies are UTF-8', {
-    'faults/hang-ups.test.ts': [
+    'resilience/hang-ups.test.ts': [
       'bodies of the wrong kind are 415, and bytes that are no UTF-8 are no JSON',
     ],
     'a2a/send.test.ts': [
@@ -102,7 +102,7 @@ export const SECURITY: Must[] = [
     'a2a/rest-errors.test.ts': [
       'a send of %s is refused by the names of the fields and makes nothing',
     ],
-    'faults/hostile.test.ts': [
+    'resilience/hostile.random.test.ts': [
       'whatever is sent to the A2A endpoint is answered with a result or an error of the protocol',
     ],
   }),

@@ -94,7 +94,7 @@ export const V03: Must[] = [
     ],
   }),
   must('106', '0.3 10.2', 'Params and the content of parts are checked rigorously', {
-    'a2a/v03-fuzz.test.ts': [
+    'a2a/v03.random.test.ts': [
       'any params are served or refused by name, and a refused send leaves nothing behind',
     ],
     'a2a/v03.test.ts': [

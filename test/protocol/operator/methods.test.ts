@@ -4,7 +4,7 @@ import { DEFAULT_POLICY } from '../../../src/domain/policy.ts'
 import type { Event } from '../../../src/domain/todo.ts'
 import type { Call, Services } from '../../../src/protocol/method.ts'
 import { OPERATOR_METHODS } from '../../../src/protocol/operator/methods.ts'
-import type { OperatorService } from '../../../src/service/contract.ts'
+import type { OperatorService } from '../../../src/service/operator/operator.ts'
 import { anEndpoint, anEvent } from '../../http/live-feed.ts'
 import { AT, AT_TEXT, anAttempt, aView } from '../a-todo.ts'
 

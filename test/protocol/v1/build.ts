@@ -1,7 +1,7 @@
 /** Todos and events as the services hand them over, complete and with nothing in them. */
 
+import type { Queue, QueueCard } from '../../../src/domain/queue.ts'
 import type { Event, Message, Todo, TodoView } from '../../../src/domain/todo.ts'
-import type { Queue, QueueCard } from '../../../src/service/contract.ts'
 
 export const AT = new Date('2026-03-01T08:00:00.120Z')
 
@@ -31,7 +31,9 @@ const todo = (members: Partial<Todo> = {}): Todo => ({
   createdAt: AT,
   updatedAt: AT,
   finishedAt: null,
-  limits: { scheduleToStartSeconds: null, startToCloseSeconds: null, heartbeatSeconds: null },
+  scheduleToStartSeconds: null,
+  startToCloseSeconds: null,
+  heartbeatSeconds: null,
   closeAt: null,
   startedAt: null,
   parentId: null,

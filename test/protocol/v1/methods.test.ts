@@ -3,10 +3,11 @@ import { describe, expect, test } from 'vitest'
 import type { Caller, EndpointVerb } from '../../../src/domain/endpoint.ts'
 import { Refusal } from '../../../src/domain/errors.ts'
 import type { Event, TodoView } from '../../../src/domain/todo.ts'
-import { enterQueue } from '../../../src/protocol/a2a/access.ts'
 import type { QueueCall, Row, Services, StreamItem } from '../../../src/protocol/method.ts'
 import { createV1Methods } from '../../../src/protocol/v1/methods.ts'
-import type { ClientService, Watch } from '../../../src/service/contract.ts'
+import { accessTo } from '../../../src/service/tasks/access.ts'
+import type { ClientService } from '../../../src/service/tasks/client.ts'
+import type { Watch } from '../../../src/service/watch/watch.ts'
 import { event, queue, said, view } from './build.ts'
 
 const table = createV1Methods({
@@ -40,9 +41,16 @@ interface World {
   signal?: AbortSignal
 }
 
-const call = ({ client, watch, caller, lastEventId, signal }: World = {}): QueueCall => ({
+const call = ({
+  client,
+  watch,
+  caller = endpoint(['send']),
+  lastEventId,
+  signal,
+}: World = {}): QueueCall => ({
   services: { client, watch } as unknown as Services,
-  caller: caller ?? endpoint(['send']),
+  caller,
+  access: accessTo(caller, queue()),
   signal: signal ?? new AbortController().signal,
   lastEventId: lastEventId ?? null,
   idempotencyKey: null,
@@ -297,7 +305,7 @@ test('where the card switches push off, its methods are refused before any task 
 describe('who may come in', () => {
   const refused = (caller: Caller, found: ReturnType<typeof queue> | null): unknown => {
     try {
-      enterQueue(caller, found)
+      accessTo(caller, found)
       return null
     } catch (error) {
       return error instanceof Refusal ? [error.kind, error.message, error.detail] : error

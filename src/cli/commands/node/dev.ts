@@ -1,6 +1,6 @@
 /**
  * `dev`: everything at once, for a first look and for development: a database of its own, the
- * server, a demo queue with an example agent, and a banner that says how to go on.
+ * server, a demo queue with an example agent, and a banner that says what to do next.
  */
 import { randomBytes } from 'node:crypto'
 import type { Command } from 'commander'
@@ -34,7 +34,7 @@ export const addDev = (program: Command): void => {
     })
 }
 
-/** The configured one, else the one of the run before, so that open boards stay logged in. */
+/** Adds the admin token of the last run where none is set, so that open boards stay logged in. */
 const withAdminToken = <Given extends { adminToken: string | null; dataDir: string }>(
   config: Given,
 ): Given & { adminToken: string } => ({

@@ -19,7 +19,7 @@ export const addMigrate = (program: Command): void => {
     })
 }
 
-/** Without a DATABASE_URL it is the data directory's own database that is meant. */
+/** Without DATABASE_URL, `use` gets the data directory's own database. */
 const withDatabase = async (
   use: (databaseUrl: string, reached?: { pooled: boolean }) => Promise<void>,
 ): Promise<void> => {

@@ -11,7 +11,7 @@ export const addServe = (program: Command): void => {
     .option('--no-migrate', 'do not bring the schema up to date first')
     .action(async ({ migrate, ...drain }: DrainOption & { migrate: boolean }) => {
       const config = readConfig(process.env)
-      // Only what serves loads the server: the other commands answer sooner without it.
+      // Only the commands that serve load the server: the others start faster without it.
       const parts = await import('../../startup.ts')
       await runUntilSignal(async (life) => {
         const opened = await parts.openDatabase(life, config, { migrates: migrate })

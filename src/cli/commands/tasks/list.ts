@@ -1,40 +1,38 @@
 /** `list`: tasks, newest status first, a page at a time. */
 import type { Command } from 'commander'
-import { note, oneLine, printJson, printTable, span } from '../../output.ts'
-import { clientCommand, openSession, type SharedOptions, wholeNumber } from '../../program.ts'
+import { defined } from '../../../base/defined.ts'
+import { oneLine, span } from '../../output.ts'
+import { clientCommand, type PageOptions, pageOptions, printPage, showing } from '../../program.ts'
 import { idleText, partsText, type Todo, type TodoPage } from '../../todo.ts'
 
-interface Options extends SharedOptions {
+interface Options extends PageOptions {
   queue?: string
   state?: string
   dead?: boolean
   context?: string
-  limit: number
-  page?: string
 }
 
 export const addList = (program: Command): void => {
-  clientCommand(program, 'list', 'list tasks, newest status first')
+  const command = clientCommand(program, 'list', 'list tasks, newest status first')
     .option('--queue <name>', 'only this queue')
     .option('--state <state>', 'only this state, such as pending or input-required')
     .option('--dead', 'only dead letters')
     .option('--context <id>', 'only this conversation')
-    .option('--limit <n>', 'at most so many', wholeNumber(1, 100), 50)
-    .option('--page <token>', 'the page after, by the token that the page before gave')
-    .action(async (options: Options) => {
-      const { client, json } = openSession(options)
-      const page = await client.call<TodoPage>('todos.list', {
-        pageSize: options.limit,
-        ...(options.queue === undefined ? {} : { queue: options.queue }),
-        ...(options.state === undefined ? {} : { state: options.state }),
-        ...(options.dead ? { dead: true } : {}),
-        ...(options.context === undefined ? {} : { contextId: options.context }),
-        ...(options.page === undefined ? {} : { pageToken: options.page }),
-      })
-      if (json) return printJson(page)
-      printTable(['ID', 'QUEUE', 'STATE', 'ATTEMPT', 'AGE', 'TASK'], page.todos.map(row))
-      if (page.nextPageToken !== '') note(`more: --page ${page.nextPageToken}`)
-    })
+  pageOptions(command).action(
+    showing(
+      (client, { limit: pageSize, queue, state, dead, context, page }: Options) => {
+        const filter = { queue, state, dead, contextId: context }
+        const params = defined({ pageSize, ...filter, pageToken: page })
+        return client.call<TodoPage>('todos.list', params)
+      },
+      ({ todos, nextPageToken }) =>
+        printPage(
+          ['ID', 'QUEUE', 'STATE', 'ATTEMPT', 'AGE', 'TASK'],
+          todos.map(row),
+          nextPageToken,
+        ),
+    ),
+  )
 }
 
 const row = (todo: Todo): string[] => [

@@ -1,14 +1,13 @@
-/** `show`: everything about one task: state, conversation, artifacts, attempts, deadlines, events. */
+/** `show`: one task's state, conversation, artifacts, attempts, deadlines and events. */
 import type { Command } from 'commander'
-import { localMoment, oneLine, plain, print, printJson, printTable, style } from '../../output.ts'
-import { clientCommand, openSession, type SharedOptions } from '../../program.ts'
+import { localMoment, oneLine, plain, print, printTable, style } from '../../output.ts'
+import { clientCommand, showing } from '../../program.ts'
 import {
   type Attempt,
   errorText,
   idleText,
-  newestQuestion,
   partsText,
-  resolveId,
+  resolveIdOrLatest,
   type ShownTodo,
   type TodoEvent,
 } from '../../todo.ts'
@@ -16,17 +15,17 @@ import { eventDetail } from './watch.ts'
 
 export const addShow = (program: Command): void => {
   clientCommand(program, 'show <id>', 'show everything about a task; <id> may be "latest"').action(
-    async (given: string, options: SharedOptions) => {
-      const { client, json } = openSession(options)
-      const id = given === 'latest' ? await newestQuestion(client) : await resolveId(client, given)
-      const todo = await client.call<ShownTodo>('todos.show', { id })
-      if (json) return printJson(todo)
-      printState(todo)
-      printConversation(todo)
-      printArtifacts(todo)
-      printAttempts(todo.attempts)
-      printEvents(todo.events)
-    },
+    showing(
+      async (client, given: string) =>
+        client.call<ShownTodo>('todos.show', { id: await resolveIdOrLatest(client, given) }),
+      (todo) => {
+        printState(todo)
+        printConversation(todo)
+        printArtifacts(todo)
+        printAttempts(todo.attempts)
+        printEvents(todo.events)
+      },
+    ),
   )
 }
 
@@ -52,7 +51,7 @@ const printState = (todo: ShownTodo): void => {
   }
 }
 
-/** Whatever ends a wait by itself: the server's list where it gives one, and what the row says. */
+/** Everything that ends a wait by itself, from the row and from the server's list if it has one. */
 const deadlines = (todo: ShownTodo): [string, string][] => [
   ['lease until', localMoment(todo.leaseExpiresAt)],
   ['asked at', localMoment(todo.interruptedAt)],

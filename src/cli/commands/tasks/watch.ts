@@ -1,67 +1,61 @@
 /**
- * `watch`: the board's feed as lines; goes on where it was after a break. Silence is no event: what
- * is claimed is looked at now and then, and each one that has gone idle is told once.
+ * `watch`: the board's feed as lines; after a break it goes on where it was. Silence is no event,
+ * so it looks at the claimed tasks now and then, and prints once each one that has gone idle.
  */
 import type { Command } from 'commander'
 import type { StreamedEvent } from '../../../agent-kit/event-stream.ts'
+import { defined } from '../../../base/defined.ts'
 import { sleep } from '../../../base/time.ts'
 import type { Client } from '../../client.ts'
 import { localTime, note, oneLine, print, printJson, style } from '../../output.ts'
-import { clientCommand, openSession, type SharedOptions } from '../../program.ts'
+import { clientCommand, withClient } from '../../program.ts'
 import { idleText, type TodoEvent, type TodoPage } from '../../todo.ts'
 
 const LOOK_FOR_IDLE_MS = 10_000
 
-interface Options extends SharedOptions {
-  queue?: string
-}
-
 export const addWatch = (program: Command): void => {
   clientCommand(program, 'watch', 'print what happens, as it happens, until interrupted')
     .option('--queue <name>', 'only this queue')
-    .action(async (options: Options) => {
-      const { client, json } = openSession(options)
-      const stop = new AbortController()
-      for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-        process.once(signal, () => stop.abort())
-      }
-      const feed = client.feed({
-        queue: options.queue,
-        signal: stop.signal,
-        onBreak: (error) => note(`${error.message}; reconnecting`),
-      })
-      // What --json prints is the feed and nothing else.
-      if (!json) void tellIdle(client, options.queue, stop.signal)
-      try {
-        for await (const event of feed) {
-          if (json) printJson({ event: event.name, ...(event.data as object) })
-          else printEvent(event)
+    .action(
+      withClient(async ({ client, json }, { queue }: { queue?: string }) => {
+        const stop = new AbortController()
+        for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+          process.once(signal, () => stop.abort())
         }
-      } finally {
-        stop.abort()
-      }
-    })
+        const onBreak = (error: Error): void => note(`${error.message}; reconnecting`)
+        const feed = client.feed({ queue, signal: stop.signal, onBreak })
+        // What --json prints is the feed and nothing else.
+        if (!json) void printIdle(client, queue, stop.signal)
+        try {
+          for await (const event of feed) {
+            if (json) printJson({ event: event.name, ...(event.data as object) })
+            else printEvent(event)
+          }
+        } finally {
+          stop.abort()
+        }
+      }),
+    )
 }
 
-const tellIdle = async (
+const printIdle = async (
   client: Client,
   queue: string | undefined,
   signal: AbortSignal,
 ): Promise<void> => {
-  /** Which silence of a todo was told: its next one is another. */
-  let told = new Map<string, string | null>()
+  /** The silence of each todo that was printed, by when it began: a later one is another. */
+  let printed = new Map<string, string | null>()
   while (!signal.aborted) {
-    const params = { state: 'claimed', pageSize: 100, ...(queue === undefined ? {} : { queue }) }
     const { todos } = await client
-      .call<TodoPage>('todos.list', params)
+      .call<TodoPage>('todos.list', defined({ state: 'claimed', pageSize: 100, queue }))
       .catch((): Pick<TodoPage, 'todos'> => ({ todos: [] }))
     const idle = todos.filter((todo) => idleText(todo) !== '')
     for (const todo of idle) {
-      if (told.get(todo.id) === todo.progressAt && told.has(todo.id)) continue
+      if (printed.get(todo.id) === todo.progressAt) continue
       const by = todo.claimant === null ? '' : `held by ${oneLine(todo.claimant)}`
       print(line({ ...todo, at: new Date().toISOString() }, style('yellow', idleText(todo)), by))
     }
-    told = new Map(idle.map(({ id, progressAt }) => [id, progressAt]))
+    printed = new Map(idle.map(({ id, progressAt }) => [id, progressAt]))
     await sleep(LOOK_FOR_IDLE_MS, signal).catch(() => {})
   }
 }

@@ -1,0 +1,73 @@
+/** What an operator may set while everything runs, and what each value must be. */
+import { invalid } from '../../domain/errors.ts'
+import { IDEMPOTENCY_WINDOW, isIdempotencyWindow } from '../../domain/policy.ts'
+import { PUSH_SETTINGS } from '../../domain/push.ts'
+import { readSettings, writeSetting } from '../../store/admin/settings.ts'
+import type { Parts } from '../parts.ts'
+
+interface Setting {
+  help: string
+  accepts: (value: string) => boolean
+}
+
+const matching = (help: string, pattern: RegExp): Setting => ({
+  help,
+  accepts: (value) => pattern.test(value),
+})
+
+/** A new setting gets a row here; whoever needs it reads it from the registry. */
+const SETTINGS: Readonly<Record<string, Setting>> = {
+  interrupt_lease_ttl_seconds: {
+    help: 'seconds an interrupt may wait; 0 or less: for ever',
+    // Anything goes: the sweep logs a value that does not parse and keeps the default.
+    accepts: () => true,
+  },
+  interrupt_max_wait_seconds: matching(
+    'seconds a live holder may extend its wait to',
+    /^[1-9]\d{0,8}$/,
+  ),
+  sse_retry_ms: matching(
+    'milliseconds a client waits before it reconnects an event stream',
+    /^\d{1,7}$/,
+  ),
+  [IDEMPOTENCY_WINDOW.setting]: {
+    help: `seconds the key of a send is kept, ${IDEMPOTENCY_WINDOW.minSeconds} at least`,
+    accepts: isIdempotencyWindow,
+  },
+  default_queue: {
+    help: 'the queue whose card is at /.well-known/agent-card.json',
+    accepts: (value) => value !== '',
+  },
+  ...Object.fromEntries(
+    Object.entries(PUSH_SETTINGS).map(([key, { help, pattern }]) => [key, matching(help, pattern)]),
+  ),
+}
+
+const knownSetting = (key: string): Setting => {
+  const setting = Object.hasOwn(SETTINGS, key) ? SETTINGS[key] : undefined
+  if (setting) return setting
+  throw invalid('key', `is not a setting; there are ${Object.keys(SETTINGS).join(', ')}`)
+}
+
+export interface SettingsService {
+  /** Every known key with its value, or null if it is not set. */
+  getSettings(): Promise<Record<string, string | null>>
+  setSetting(key: string, value: string): Promise<void>
+  unsetSetting(key: string): Promise<void>
+}
+
+export const createSettings = ({ database }: Pick<Parts, 'database'>): SettingsService => ({
+  getSettings: async () => {
+    const set = await readSettings(database)
+    return Object.fromEntries(Object.keys(SETTINGS).map((key) => [key, set.get(key) ?? null]))
+  },
+  setSetting: async (key, value) => {
+    const { accepts, help } = knownSetting(key)
+    if (!accepts(value)) throw invalid('value', `does not fit ${key}: ${help}`)
+    await writeSetting(database, key, value)
+  },
+  unsetSetting: async (key) => {
+    knownSetting(key)
+    await writeSetting(database, key, null)
+  },
+})

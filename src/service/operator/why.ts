@@ -1,0 +1,46 @@
+/** Reads the facts of which domain/why.ts makes one line: what a todo waits for. */
+import { type Caller, watchScope } from '../../domain/endpoint.ts'
+import { orNotFound } from '../../domain/errors.ts'
+import { phaseOf } from '../../domain/lifecycle.ts'
+import type { Todo } from '../../domain/todo.ts'
+import { type Slots, type Why, whyOf } from '../../domain/why.ts'
+import { readEndpoints } from '../../store/admin/endpoints.ts'
+import { readChildren } from '../../store/move/children.ts'
+import { readClaimers, readQueueSlots } from '../../store/move/concurrency.ts'
+import { readAttempts } from '../../store/todos/attempts.ts'
+import { readView } from '../../store/todos/view.ts'
+import type { Parts } from '../parts.ts'
+import { deadlineOf } from '../tasks/questions.ts'
+import { excerpt } from '../tasks/text.ts'
+
+const MAX_CHILDREN = 100
+
+export const createWhy = ({ database, registry }: Pick<Parts, 'database' | 'registry'>) => {
+  const slotsIn = async ({ queue }: Todo): Promise<Slots | null> => {
+    const limit = (await registry.queue(queue))?.policy.concurrency
+    return limit === undefined ? null : readQueueSlots(database, queue, limit)
+  }
+
+  return async (id: string, caller: Caller): Promise<Why> => {
+    const view = orNotFound(await readView(database, id, watchScope(caller), false))
+    const { todo, result, messages, waitsBehind } = view
+    const [[latest], endpoints] = await Promise.all([
+      readAttempts(database, id, 1),
+      readEndpoints(database),
+    ])
+    const waits = phaseOf(todo) === 'waiting'
+    const asker = endpoints.find((endpoint) => endpoint.id === latest?.endpointId) ?? null
+    const question = messages.find(({ seq }) => seq === todo.statusSeq)?.message
+    return whyOf({
+      todo,
+      holder: latest?.claimant ?? asker?.name ?? null,
+      question: phaseOf(todo) === 'interrupted' && question ? excerpt(question) : null,
+      deadline: await deadlineOf(registry, todo, asker),
+      waitsBehind,
+      children: todo.join ? await readChildren(database, id, MAX_CHILDREN) : [],
+      slots: waits ? await slotsIn(todo) : null,
+      claimers: waits ? await readClaimers(database, todo.queue) : [],
+      error: typeof result?.error === 'string' ? result.error : null,
+    })
+  }
+}

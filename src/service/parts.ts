@@ -1,0 +1,16 @@
+/** What the services of a node share. Each maker picks the parts it needs. */
+import type { Log } from '../base/log.ts'
+import type { Metrics } from '../base/metrics.ts'
+import type { Database } from '../store/postgres/database.ts'
+import type { Wakes } from '../store/wake/wake.ts'
+import type { Registry } from './registry.ts'
+
+export interface Parts {
+  database: Database
+  registry: Registry
+  wakes: Wakes
+  metrics: Metrics
+  log: Pick<Log, 'debug' | 'info' | 'warn' | 'error'>
+  /** How long a lost wake can delay whoever waits for it, in ms. */
+  pollMs: number
+}
