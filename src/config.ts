@@ -1,7 +1,7 @@
 /**
- * The environment as frozen, typed config, and its only reader in the server
- * (docs/configuration.md, "Environment"). Everything wrong is reported at once, a line for each,
- * and no line shows a value: it may be a secret, or hold one. An empty variable counts as unset.
+ * Reads the environment into a frozen, typed config; nothing else in the server reads it
+ * (docs/configuration.md, "Environment"). All problems are reported at once, a line for each, and
+ * no line shows a value, which may be a secret or hold one. An empty variable counts as unset.
  */
 import { isIP } from 'node:net'
 import path from 'node:path'
@@ -9,25 +9,25 @@ import { z } from 'zod'
 import { type CardKey, readCardKeys } from './config/card-keys.ts'
 
 export interface Config {
-  /** Null: an embedded PostgreSQL in `dataDir`. */
+  /** Null: an embedded PostgreSQL in `dataDir` is used. */
   databaseUrl: string | null
-  /** The same database past a pooler, for what a lent connection cannot do. */
+  /** The same database without its pooler, for what a pooled connection cannot do. */
   directUrl: string | null
-  /** Null: wakes go over the database. */
+  /** Null: wakes go through the database. */
   natsUrl: string | null
   dataDir: string
   host: string
-  /** 0: any free one. */
+  /** 0: any free port. */
   port: number
-  /** Without a trailing slash. Null: the address that is listened on. */
+  /** Has no trailing slash. Null: the address that is listened on. */
   publicUrl: string | null
-  /** The agent card of who names no version. */
+  /** The form of the agent card for clients that name no version. */
   card: 'hybrid' | '1.0'
-  /** Each of them signs every card. */
+  /** Each key signs every card. */
   cardKeys: readonly CardKey[]
   adminToken: string | null
   metricsToken: string | null
-  /** Webhooks may be plain http. */
+  /** Whether webhooks may be plain http. */
   webhookAllowHttp: boolean
   /** CIDRs, addresses and host names that webhooks may lead to although they are not public. */
   webhookAllow: readonly string[]
@@ -53,7 +53,7 @@ const decodes = (text: string): boolean => {
   }
 }
 
-/** What is wrong with a database URL, told without its values; null when it can be used. */
+/** What is wrong with a database URL, without its values; null when it can be used. */
 const databaseUrlProblem = (url: string): string | null => {
   const parts = /^postgres(?:ql)?:\/\/([^/?#]*)(\/[^?#]*)?(\?[^#]*)?(#.*)?$/.exec(url)
   if (!parts) return 'must start with postgres:// or postgresql://'
@@ -76,7 +76,7 @@ const databaseUrlProblem = (url: string): string | null => {
     if (!decodes(text)) return `has a ${part} with a raw '%', which must be written %25`
   }
   if (host === '' && !/[?&]host=./.test(query)) return 'names no host'
-  // The driver reads it so: a missing host is filled in, and then it must be a URL.
+  // The driver fills in a missing host too, and then reads the whole as a URL.
   return URL.canParse(url.replace('@/', '@host/').replace(':///', '://host/'))
     ? null
     : 'cannot be read as a URL'
@@ -101,7 +101,7 @@ const publicUrlProblem = (text: string): string | null => {
   return url.search || url.hash ? "must hold no '?' and no '#'" : null
 }
 
-/** A string that `problem` has nothing to say against. */
+/** A string in which `problem` finds nothing wrong. */
 const sound = (problem: (text: string) => string | null) =>
   z.string().superRefine((text, context) => {
     const message = problem(text)
@@ -122,7 +122,7 @@ const cardKeys = z.string().transform((text, context) => {
   return keys
 })
 
-/** Whether it is a CIDR, an address or a host name. */
+/** Whether the entry is a CIDR, an address or a host name. */
 const isTarget = (entry: string): boolean => {
   const [address = '', bits, ...more] = entry.split('/')
   if (bits === undefined) return isIP(entry) !== 0 || /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/i.test(entry)
@@ -167,10 +167,10 @@ const VARIABLES = z.object({
   LOG_LEVEL: z.enum(LEVELS, { error: `must be one of ${LEVELS.join(', ')}` }).default('info'),
 })
 
-/** Reserved for later, or read by the command line. */
+/** Read by the command line, not by the server. */
 const TOLERATED = ['SWITCHBOARD_URL', 'SWITCHBOARD_TOKEN']
 
-/** A variable with a typing error in its name would otherwise do nothing, and say nothing. */
+/** Otherwise a variable with a typo in its name would do nothing, and say nothing. */
 const unknownVariables = (names: string[]): string[] => {
   const known = [...Object.keys(VARIABLES.shape), ...TOLERATED]
   const ours = known.filter((name) => name.startsWith('SWITCHBOARD_'))

@@ -1,7 +1,7 @@
 /**
- * What `postmaster.pid` tells about a server that runs on a cluster, or once did. PostgreSQL judges
- * this file itself, but gives up on a zombie and on a number that another process carries by now;
- * these two cases are settled here.
+ * What `postmaster.pid` says about a server that runs on a cluster, or once did. PostgreSQL judges
+ * this file itself, but gives up on a zombie and on a pid that another process has by now; these
+ * two cases are settled here.
  */
 import fs from 'node:fs'
 import path from 'node:path'
@@ -36,7 +36,7 @@ export const readPostmaster = (cluster: string): Postmaster | null => {
   }
 }
 
-/** A server process of the cluster still has its memory attached, though the postmaster died. */
+/** Whether a server process still has the cluster's memory attached, though the postmaster died. */
 const hasLivingChildren = ({ sharedMemory }: Postmaster): boolean => {
   let segments: string[]
   try {
@@ -50,22 +50,22 @@ const hasLivingChildren = ({ sharedMemory }: Postmaster): boolean => {
   })
 }
 
-/** Unknown counts as yes: the file is only removed when it is certain that nobody needs it. */
+/** Unknown counts as yes, since the file may be removed only when certainly nobody needs it. */
 const servesCluster = (pid: number, cluster: string): boolean =>
   commandOf(pid)?.includes(cluster) ?? true
 
 /**
- * Ends what an owner left behind that died without stopping its server, and waits until the last
- * of its processes is gone: two servers on one cluster would destroy it.
+ * Ends the server of an owner that died without stopping it, and waits until the last of its
+ * processes is gone, because two servers on one cluster would destroy it.
  */
 export const clearCluster = async (cluster: string, deadline: number): Promise<void> => {
-  let told = 0
+  let interrupted = 0
   for (;;) {
     const left = readPostmaster(cluster)
     if (!left || hasNoProcess(left.pid)) return
     if (!isGone(left.pid) && servesCluster(left.pid, cluster)) {
-      if (told !== left.pid) interrupt(left.pid)
-      told = left.pid
+      if (interrupted !== left.pid) interrupt(left.pid)
+      interrupted = left.pid
     } else if (!hasLivingChildren(left)) {
       fs.rmSync(path.join(left.socketFolder, `.s.PGSQL.${left.port}.lock`), { force: true })
       fs.rmSync(pidFile(cluster), { force: true })
@@ -88,7 +88,7 @@ const interrupt = (pid: number): void => {
   }
 }
 
-/** Really gone, not a zombie: then PostgreSQL's own checks decide. */
+/** Whether the process is really gone, not a zombie. PostgreSQL's own checks decide then. */
 const hasNoProcess = (pid: number): boolean => {
   try {
     process.kill(pid, 0)

@@ -1,7 +1,7 @@
 /**
- * What can be known of another process by its number. A number alone says little: it is given out
- * again after its process died, and it stays taken by a zombie that nobody has reaped. So a process
- * is told by its number and the moment it was born.
+ * What can be known of another process by its pid. A pid alone says little: it is given out again
+ * after its process died, and a zombie that nobody has reaped keeps it. So a process is identified
+ * by its pid and the moment it was born.
  */
 import { spawnSync } from 'node:child_process'
 import fs from 'node:fs'
@@ -30,7 +30,7 @@ const ps = (pid: number, column: string): string | null => {
   return status === 0 ? stdout.trim() : null
 }
 
-/** True when nothing runs under that number any more; `kill(pid, 0)` succeeds on a zombie. */
+/** Whether nothing runs under that pid any more. `kill(pid, 0)` alone succeeds on a zombie. */
 export const isGone = (pid: number): boolean => {
   try {
     process.kill(pid, 0)
@@ -40,10 +40,10 @@ export const isGone = (pid: number): boolean => {
   return statFields(pid)?.[0] === 'Z'
 }
 
-/** When the process was born, in words that only that process has; null where hidden from us. */
+/** When the process was born, as a text that no other process has; null where we may not see it. */
 export const bornAt = (pid: number): string | null => {
   if (process.platform !== 'linux') return ps(pid, 'lstart')
-  // Counted in ticks since the boot, so the boot belongs to it.
+  // The ticks count from the boot, so the boot's id is part of the text.
   const ticks = statFields(pid)?.[19]
   const boot = readOrNull('/proc/sys/kernel/random/boot_id')?.trim() ?? ''
   return ticks === undefined ? null : `${ticks}@${boot}`

@@ -137,7 +137,8 @@ export const createParser = (onEvent, onRetry) => {
  * Reads the feed at `url` and keeps reading it: it reconnects, and resumes after the last id it
  * saw, until `signal` fires or the server refuses. Each callback is awaited before more is read.
  * `open(resumed)`: connected, with nothing missed if `resumed`; `event`: one event with its data
- * parsed; `lost(since)`: no connection since then, it will be tried again; `refused(status)`: the end.
+ * parsed; `lost(since)`: no connection since then, it will be tried again; `refused(status)`: the
+ * end.
  */
 export const follow = async (url, signal, { open, event, lost, refused }) => {
   let lastId = null

@@ -1,6 +1,6 @@
 /**
- * The board's page. It puts the parts together, draws the state at most once a frame, and takes what
- * is shown from its address: filters in the query, the drawer's todo behind the #.
+ * The board's page. It puts the parts together, draws the state at most once a frame, and takes
+ * what is shown from its address: filters in the query, the drawer's todo behind the #.
  */
 import { html, render } from 'lit/html.js'
 import { login, logout, onLoggedOut, read, serverNow } from './api.js'

@@ -118,7 +118,7 @@ const heading = (card) =>
 
 const BODIES = { waiting, held, interrupted: asking, ended }
 
-/** Changes as often as the card's text does: by the second only while it is young or about to end. */
+/** Changes as often as the card's text: by the second only while it is young or about to end. */
 export const tickOf = (card, now) => {
   const since = now - Date.parse(card.at)
   const coming = [card.retryAt, card.dueAt, card.question?.deadline]

@@ -1,4 +1,4 @@
-/** The board by keys alone. They act on what has the focus; letters typed into a field do nothing. */
+/** The board by keys alone. They act on what has the focus, and not while one types into a field. */
 
 const isTyping = (target) =>
   target instanceof HTMLElement &&
@@ -16,7 +16,7 @@ const focus = (element) => {
   cardOf(element)?.scrollIntoView({ block: 'nearest' })
 }
 
-/** The item `by` places on from the one at `index`, within the list; the first where there is none. */
+/** The item `by` steps on from the one at `index`, or the last there is; the first for no index. */
 const next = (all, index, by) =>
   all[index < 0 ? 0 : Math.min(all.length - 1, Math.max(0, index + by))]
 

@@ -1,14 +1,14 @@
 /**
- * What the page knows: cards, and how many there are in each lane. Facts arrive as snapshots, events
- * and cards, in whatever order the network gives them, and an older one never overwrites a newer
- * one. How it is shown is decided elsewhere.
+ * What the page knows: cards, and how many there are in each lane. Facts arrive as snapshots,
+ * events and cards, in whatever order the network gives them, and an older one never overwrites a
+ * newer one. How it is shown is decided elsewhere.
  */
 
 export const PHASES = ['waiting', 'held', 'interrupted', 'ended']
 
 const newLane = () => ({ total: 0, token: '', window: 60, loading: false })
 
-/** How many finished cards are kept unless somebody scrolls for more. Live ones are never dropped. */
+/** How many finished cards are kept unless somebody scrolls for more. Live ones always stay. */
 const ENDED_KEPT = 500
 /** The number of events between two prunings. */
 const PRUNED_EACH = 100

@@ -1,4 +1,4 @@
-/** How the board words spans, moments and states, in one file so that it always words them alike. */
+/** How the board words spans, moments and states: in one file, so that it words them alike. */
 
 export const span = (ms) => {
   const seconds = Math.max(0, Math.floor(ms / 1000))
