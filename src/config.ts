@@ -101,12 +101,20 @@ const publicUrlProblem = (text: string): string | null => {
   return url.search || url.hash ? "must hold no '?' and no '#'" : null
 }
 
-/** A string in which `problem` finds nothing wrong. */
-const sound = (problem: (text: string) => string | null) =>
-  z.string().superRefine((text, context) => {
-    const message = problem(text)
-    if (message !== null) context.addIssue({ code: 'custom', message })
-  })
+const withoutSlash = (url: string): string => url.replace(/\/+$/, '')
+
+/** A string in which `problem` finds nothing wrong, and the value that is made of it. */
+const sound = <T = string>(
+  problem: (text: string) => string | null,
+  convert: (text: string) => T = (text) => text as T,
+) =>
+  z
+    .string()
+    .superRefine((text, context) => {
+      const message = problem(text)
+      if (message !== null) context.addIssue({ code: 'custom', message })
+    })
+    .transform(convert)
 
 const token = (minLength: number) =>
   sound((text) => {
@@ -114,13 +122,20 @@ const token = (minLength: number) =>
     return /^[\x21-\x7e]+$/.test(text) ? null : 'must hold printable ASCII without spaces only'
   })
 
-const CARD_FORMS = ['hybrid', '1.0'] as const
+const oneOf = <const T extends readonly string[]>(...values: T) =>
+  z.enum(values, { error: `must be one of ${values.join(', ')}` })
 
 const cardKeys = z.string().transform((text, context) => {
   const { keys, problems } = readCardKeys(text)
   for (const message of problems) context.addIssue({ code: 'custom', message })
   return keys
 })
+
+const hostProblem = (text: string): string | null =>
+  /^[\w.:-]+$/.test(text) ? null : 'must be a host name or an IP address alone'
+
+const portProblem = (text: string): string | null =>
+  /^\d{1,5}$/.test(text) && Number(text) <= 65_535 ? null : 'must be a number from 0 to 65535'
 
 /** Whether the entry is a CIDR, an address or a host name. */
 const isTarget = (entry: string): boolean => {
@@ -136,43 +151,43 @@ const listOf = (text: string): string[] =>
     .map((entry) => entry.trim())
     .filter((entry) => entry !== '')
 
-const LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
+const targetsProblem = (text: string): string | null =>
+  listOf(text).every(isTarget)
+    ? null
+    : 'must be a list of CIDRs, addresses and host names, with commas between'
 
-const VARIABLES = z.object({
-  DATABASE_URL: sound(databaseUrlProblem).nullable().default(null),
-  DATABASE_DIRECT_URL: sound(databaseUrlProblem).nullable().default(null),
-  SWITCHBOARD_NATS_URL: sound(natsUrlProblem).nullable().default(null),
-  SWITCHBOARD_DATA_DIR: z.string().default('./.switchboard'),
-  HOST: sound((text) =>
-    /^[\w.:-]+$/.test(text) ? null : 'must be a host name or an IP address alone',
-  ).default('127.0.0.1'),
-  PORT: sound((text) =>
-    /^\d{1,5}$/.test(text) && Number(text) <= 65_535 ? null : 'must be a number from 0 to 65535',
-  ).default('4100'),
-  SWITCHBOARD_PUBLIC_URL: sound(publicUrlProblem).nullable().default(null),
-  SWITCHBOARD_CARD: z
-    .enum(CARD_FORMS, { error: `must be one of ${CARD_FORMS.join(', ')}` })
-    .default('hybrid'),
-  SWITCHBOARD_CARD_KEYS: cardKeys.default([]),
-  SWITCHBOARD_ADMIN_TOKEN: token(16).nullable().default(null),
-  SWITCHBOARD_METRICS_TOKEN: token(1).nullable().default(null),
-  SWITCHBOARD_WEBHOOK_ALLOW_HTTP: z
-    .enum(['true', 'false'], { error: 'must be true or false' })
-    .default('false'),
-  SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: sound((text) =>
-    listOf(text).every(isTarget)
-      ? null
-      : 'must be a list of CIDRs, addresses and host names, with commas between',
-  ).default(''),
-  LOG_LEVEL: z.enum(LEVELS, { error: `must be one of ${LEVELS.join(', ')}` }).default('info'),
-})
+const flag = z
+  .enum(['true', 'false'], { error: 'must be true or false' })
+  .transform((text) => text === 'true')
+
+/** Each member's variable, its value where that is unset, and how it is read. */
+const MEMBERS: { readonly [K in keyof Config]: [string, Config[K], z.ZodType<Config[K]>] } = {
+  databaseUrl: ['DATABASE_URL', null, sound(databaseUrlProblem)],
+  directUrl: ['DATABASE_DIRECT_URL', null, sound(databaseUrlProblem)],
+  natsUrl: ['SWITCHBOARD_NATS_URL', null, sound(natsUrlProblem)],
+  dataDir: ['SWITCHBOARD_DATA_DIR', './.switchboard', z.string()],
+  host: ['HOST', '127.0.0.1', sound(hostProblem)],
+  port: ['PORT', 4100, sound(portProblem, Number)],
+  publicUrl: ['SWITCHBOARD_PUBLIC_URL', null, sound(publicUrlProblem, withoutSlash)],
+  card: ['SWITCHBOARD_CARD', 'hybrid', oneOf('hybrid', '1.0')],
+  cardKeys: ['SWITCHBOARD_CARD_KEYS', [], cardKeys],
+  adminToken: ['SWITCHBOARD_ADMIN_TOKEN', null, token(16)],
+  metricsToken: ['SWITCHBOARD_METRICS_TOKEN', null, token(1)],
+  webhookAllowHttp: ['SWITCHBOARD_WEBHOOK_ALLOW_HTTP', false, flag],
+  webhookAllow: ['SWITCHBOARD_WEBHOOK_ALLOW_CIDRS', [], sound(targetsProblem, listOf)],
+  logLevel: [
+    'LOG_LEVEL',
+    'info',
+    oneOf('fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'),
+  ],
+}
 
 /** Read by the command line, not by the server. */
 const TOLERATED = ['SWITCHBOARD_URL', 'SWITCHBOARD_TOKEN']
 
 /** Otherwise a variable with a typo in its name would do nothing, and say nothing. */
 const unknownVariables = (names: string[]): string[] => {
-  const known = [...Object.keys(VARIABLES.shape), ...TOLERATED]
+  const known = [...Object.values(MEMBERS).map(([name]) => name), ...TOLERATED]
   const ours = known.filter((name) => name.startsWith('SWITCHBOARD_'))
   return names
     .filter((name) => name.startsWith('SWITCHBOARD_') && !known.includes(name))
@@ -182,27 +197,15 @@ const unknownVariables = (names: string[]): string[] => {
 /** Throws ConfigError. */
 export const readConfig = (env: NodeJS.ProcessEnv): Readonly<Config> => {
   const set = Object.fromEntries(Object.entries(env).filter(([, value]) => value))
-  const read = VARIABLES.safeParse(set)
-  const problems = [
-    ...(read.error?.issues ?? []).map(({ path: [name], message }) => `${String(name)} ${message}`),
-    ...unknownVariables(Object.keys(set)),
-  ]
-  if (!read.success || problems.length > 0) throw new ConfigError(problems)
-  const { data } = read
-  return Object.freeze({
-    databaseUrl: data.DATABASE_URL,
-    directUrl: data.DATABASE_DIRECT_URL,
-    natsUrl: data.SWITCHBOARD_NATS_URL,
-    dataDir: path.resolve(data.SWITCHBOARD_DATA_DIR),
-    host: data.HOST,
-    port: Number(data.PORT),
-    publicUrl: data.SWITCHBOARD_PUBLIC_URL?.replace(/\/+$/, '') ?? null,
-    card: data.SWITCHBOARD_CARD,
-    cardKeys: data.SWITCHBOARD_CARD_KEYS,
-    adminToken: data.SWITCHBOARD_ADMIN_TOKEN,
-    metricsToken: data.SWITCHBOARD_METRICS_TOKEN,
-    webhookAllowHttp: data.SWITCHBOARD_WEBHOOK_ALLOW_HTTP === 'true',
-    webhookAllow: listOf(data.SWITCHBOARD_WEBHOOK_ALLOW_CIDRS),
-    logLevel: data.LOG_LEVEL,
+  const problems: string[] = []
+  const members = Object.entries(MEMBERS).map(([member, [name, unset, type]]) => {
+    if (set[name] === undefined) return [member, unset]
+    const { data, error } = type.safeParse(set[name])
+    problems.push(...(error?.issues ?? []).map(({ message }) => `${name} ${message}`))
+    return [member, data]
   })
+  problems.push(...unknownVariables(Object.keys(set)))
+  if (problems.length > 0) throw new ConfigError(problems)
+  const config = Object.fromEntries(members) as Config
+  return Object.freeze({ ...config, dataDir: path.resolve(config.dataDir) })
 }

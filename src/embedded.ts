@@ -15,9 +15,8 @@ import { type Binaries, clusterFolder, clusterMajors, findBinaries } from './emb
 import { launch, makeCluster, PORT, socketFolder } from './embedded/cluster.ts'
 import { tryLock } from './embedded/lock.ts'
 import { clearCluster, readPostmaster } from './embedded/pid-file.ts'
-import { errorCode } from './embedded/process.ts'
+import { EmbeddedUnavailable, errorCode } from './embedded/process.ts'
 import { chooseRunner, type Runner } from './embedded/runner.ts'
-import { EmbeddedUnavailable } from './embedded/unavailable.ts'
 
 export interface EmbeddedPostgres {
   url: string

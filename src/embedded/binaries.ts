@@ -7,8 +7,7 @@ import { spawnSync } from 'node:child_process'
 import fs from 'node:fs'
 import { createRequire } from 'node:module'
 import path from 'node:path'
-import { errorCode } from './process.ts'
-import { EmbeddedUnavailable } from './unavailable.ts'
+import { EmbeddedUnavailable, unless } from './process.ts'
 
 export interface Binaries {
   /** The folder that holds `postgres` and `initdb`. */
@@ -54,11 +53,7 @@ export const link = (root: string): void => {
     target: string
   }[]) {
     const file = path.join(root, path.relative('native', target))
-    try {
-      fs.symlinkSync(path.basename(source), file)
-    } catch (error) {
-      if (errorCode(error) !== 'EEXIST') throw error
-    }
+    unless('EEXIST', () => fs.symlinkSync(path.basename(source), file))
   }
 }
 

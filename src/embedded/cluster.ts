@@ -9,9 +9,8 @@ import os from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { readPostmaster } from './pid-file.ts'
-import { errorCode } from './process.ts'
+import { EmbeddedUnavailable, unless } from './process.ts'
 import { command, type Runner, tiedToNode } from './runner.ts'
-import { EmbeddedUnavailable } from './unavailable.ts'
 
 export const PORT = 5432
 const LOG_BYTES = 10_000_000
@@ -49,11 +48,7 @@ const removeDrafts = (cluster: string): void => {
   const folder = path.dirname(cluster)
   for (const name of fs.readdirSync(folder)) {
     if (!name.startsWith(`${path.basename(cluster)}.draft-`)) continue
-    try {
-      fs.rmSync(path.join(folder, name), { recursive: true, force: true })
-    } catch (error) {
-      if (errorCode(error) !== 'ENOTEMPTY') throw error
-    }
+    unless('ENOTEMPTY', () => fs.rmSync(path.join(folder, name), { recursive: true, force: true }))
   }
 }
 
@@ -79,11 +74,7 @@ export const socketFolder = (runner: Runner, cluster: string): string => {
   const name = `switchboard-${createHash('sha256').update(cluster).digest('hex').slice(0, 12)}`
   const usual = path.join(os.tmpdir(), name)
   const folder = usual.length > 85 || runner.user ? path.join('/tmp', name) : usual
-  try {
-    fs.mkdirSync(folder, { mode: 0o700 })
-  } catch (error) {
-    if (errorCode(error) !== 'EEXIST') throw error
-  }
+  unless('EEXIST', () => fs.mkdirSync(folder, { mode: 0o700 }))
   // The temp directory is shared, and the name can be guessed, so never use a folder another made.
   const found = fs.lstatSync(folder)
   const mine = [process.getuid?.(), runner.user?.uid].includes(found.uid)

@@ -7,7 +7,7 @@
  * a lock, named after the dead holder, whose identity never comes back.
  */
 import fs from 'node:fs'
-import { bornAt, errorCode, isGone } from './process.ts'
+import { bornAt, errorCode, isGone, unless } from './process.ts'
 
 export type Lock = { acquired: true; release(): void } | { acquired: false; pid: number }
 
@@ -19,11 +19,7 @@ const create = (file: string): boolean => {
   const draft = `${file}.draft-${process.pid}`
   fs.writeFileSync(draft, textOf(ME))
   try {
-    fs.linkSync(draft, file)
-    return true
-  } catch (error) {
-    if (errorCode(error) === 'EEXIST') return false
-    throw error
+    return unless('EEXIST', () => fs.linkSync(draft, file))
   } finally {
     fs.rmSync(draft, { force: true })
   }

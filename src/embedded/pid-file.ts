@@ -6,8 +6,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { commandOf, errorCode, isGone } from './process.ts'
-import { EmbeddedUnavailable } from './unavailable.ts'
+import { commandOf, EmbeddedUnavailable, isFree, isGone, readOrNull, unless } from './process.ts'
 
 export interface Postmaster {
   pid: number
@@ -20,13 +19,11 @@ export interface Postmaster {
 const pidFile = (cluster: string): string => path.join(cluster, 'postmaster.pid')
 
 export const readPostmaster = (cluster: string): Postmaster | null => {
-  let lines: string[]
-  try {
-    lines = fs.readFileSync(pidFile(cluster), 'utf8').split('\n')
-  } catch {
-    return null
-  }
-  const [pid, , , port, socketFolder, , sharedMemory, status] = lines.map((line) => line.trim())
+  const text = readOrNull(pidFile(cluster))
+  if (text === null) return null
+  const [pid, , , port, socketFolder, , sharedMemory, status] = text
+    .split('\n')
+    .map((line) => line.trim())
   return {
     pid: Number(pid),
     port: Number(port),
@@ -38,12 +35,7 @@ export const readPostmaster = (cluster: string): Postmaster | null => {
 
 /** Whether a server process still has the cluster's memory attached, though the postmaster died. */
 const hasLivingChildren = ({ sharedMemory }: Postmaster): boolean => {
-  let segments: string[]
-  try {
-    segments = fs.readFileSync('/proc/sysvipc/shm', 'utf8').split('\n')
-  } catch {
-    return false
-  }
+  const segments = readOrNull('/proc/sysvipc/shm')?.split('\n') ?? []
   return segments.some((line) => {
     const [, id, , , , , attached] = line.trim().split(/\s+/)
     return id === sharedMemory && Number(attached) > 0
@@ -62,9 +54,10 @@ export const clearCluster = async (cluster: string, deadline: number): Promise<v
   let interrupted = 0
   for (;;) {
     const left = readPostmaster(cluster)
-    if (!left || hasNoProcess(left.pid)) return
+    // Where its process is really gone, PostgreSQL's own checks decide.
+    if (!left || isFree(left.pid)) return
     if (!isGone(left.pid) && servesCluster(left.pid, cluster)) {
-      if (interrupted !== left.pid) interrupt(left.pid)
+      if (interrupted !== left.pid) unless('ESRCH', () => process.kill(left.pid, 'SIGINT'))
       interrupted = left.pid
     } else if (!hasLivingChildren(left)) {
       fs.rmSync(path.join(left.socketFolder, `.s.PGSQL.${left.port}.lock`), { force: true })
@@ -77,23 +70,5 @@ export const clearCluster = async (cluster: string, deadline: number): Promise<v
       )
     }
     await pause(20)
-  }
-}
-
-const interrupt = (pid: number): void => {
-  try {
-    process.kill(pid, 'SIGINT')
-  } catch (error) {
-    if (errorCode(error) !== 'ESRCH') throw error
-  }
-}
-
-/** Whether the process is really gone, not a zombie. PostgreSQL's own checks decide then. */
-const hasNoProcess = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-    return false
-  } catch (error) {
-    return errorCode(error) === 'ESRCH'
   }
 }

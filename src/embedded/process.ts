@@ -6,10 +6,26 @@
 import { spawnSync } from 'node:child_process'
 import fs from 'node:fs'
 
+/** No PostgreSQL of our own can be had here. The message tells a person why, and the way out. */
+export class EmbeddedUnavailable extends Error {
+  override name = 'EmbeddedUnavailable'
+}
+
 export const errorCode = (error: unknown): string | undefined =>
   (error as NodeJS.ErrnoException).code
 
-const readOrNull = (file: string): string | null => {
+/** Whether `act` succeeded; false where it failed with this error code. Other errors are thrown. */
+export const unless = (code: string, act: () => unknown): boolean => {
+  try {
+    act()
+    return true
+  } catch (error) {
+    if (errorCode(error) === code) return false
+    throw error
+  }
+}
+
+export const readOrNull = (file: string): string | null => {
   try {
     return fs.readFileSync(file, 'utf8')
   } catch {
@@ -30,15 +46,18 @@ const ps = (pid: number, column: string): string | null => {
   return status === 0 ? stdout.trim() : null
 }
 
-/** Whether nothing runs under that pid any more. `kill(pid, 0)` alone succeeds on a zombie. */
-export const isGone = (pid: number): boolean => {
+/** Whether nothing has that pid, not even a zombie. */
+export const isFree = (pid: number): boolean => {
   try {
     process.kill(pid, 0)
+    return false
   } catch (error) {
-    if (errorCode(error) === 'ESRCH') return true
+    return errorCode(error) === 'ESRCH'
   }
-  return statFields(pid)?.[0] === 'Z'
 }
+
+/** Whether nothing runs under that pid any more. */
+export const isGone = (pid: number): boolean => isFree(pid) || statFields(pid)?.[0] === 'Z'
 
 /** When the process was born, as a text that no other process has; null where we may not see it. */
 export const bornAt = (pid: number): string | null => {

@@ -9,7 +9,7 @@ import { type SpawnOptions, spawnSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import { type Binaries, clusterFolder, link } from './binaries.ts'
-import { EmbeddedUnavailable } from './unavailable.ts'
+import { EmbeddedUnavailable } from './process.ts'
 
 interface User {
   uid: number

@@ -126,8 +126,7 @@ export const createGuard = ({ allowHttp, allow, own }: GuardOptions): Guard => {
     urlProblem: (text) => {
       if (text.length > URL_LENGTH_AT_MOST)
         return `must be at most ${URL_LENGTH_AT_MOST} characters`
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: the URL parser would drop some of
-      // them
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: the URL parser would drop some
       if (/[\u0000-\u0020\u007f\\]/.test(text))
         return 'must hold no spaces, control characters and backslashes'
       const written = writtenHost(text)
