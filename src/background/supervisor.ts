@@ -34,7 +34,7 @@ interface WorkerState {
 }
 
 export interface Supervisor {
-  /** Does nothing while running. A worker that is still ending since the last stop starts after it. */
+  /** Does nothing while running. A worker still ending since the last stop starts after it. */
   start(): void
   /** Resolves once all have ended, or at the deadline. Workers that have not ended are logged. */
   stop(deadlineMs: number): Promise<void>

@@ -16,5 +16,5 @@ export const newId = (now: number = Date.now()): string => {
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** Callers may send any text as an id. Text that is no UUID names nothing and must reach no cast. */
+/** Callers may send any text as an id. Text that is no UUID names nothing and reaches no cast. */
 export const isUuid = (id: string): boolean => UUID.test(id)

@@ -118,7 +118,7 @@ const fromReadableFolder = (
   return works(copied) ? copied : null
 }
 
-/** Copies 60 MB, once, where that user cannot read the install, or it is read-only without links. */
+/** Copies 60 MB, once, where that user cannot read the install or it is read-only without links. */
 const copy = ({ root, version }: { root: string; version: string }, dataDir: string): string => {
   const name = `postgres-${version}`
   const whole = path.join(dataDir, name)

@@ -76,7 +76,7 @@ const readSize = (req: Request): number => {
   return size
 }
 
-/** `?ids=` asks for some todos, `?lane=` for a page of a lane, neither for the start of all lanes. */
+/** `?ids=` asks for some todos, `?lane=` for a page of a lane, neither for the first of all. */
 const readTodos = async (board: BoardService, req: Request, caller: Caller): Promise<object> => {
   const ids = readIds(req)
   if (ids) return { todos: (await board.cards(ids, caller)).map(fromCard) }

@@ -90,15 +90,15 @@ export const pulseView = ({
 
 /* ---------------------------------------------------------------- plots */
 
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
 
 const PLOTS = [
   {
     name: 'finished',
     label: 'finished a minute',
     lines: [
-      { of: ({ finished }) => finished, colour: '--work' },
-      { of: ({ dead }) => dead || null, colour: '--dead', dots: true },
+      { of: ({ finished }) => finished, color: '--work' },
+      { of: ({ dead }) => dead || null, color: '--dead', dots: true },
     ],
     // The current minute is not over, so its number alone would fall to nothing with each new one.
     now: (minutes) => Math.max(minutes.at(-2).finished, minutes.at(-1).finished),
@@ -108,8 +108,8 @@ const PLOTS = [
     name: 'waited',
     label: 'waited for an agent',
     lines: [
-      { of: ({ waited }) => waited?.mean ?? null, colour: '--soft' },
-      { of: ({ waited }) => waited?.max ?? null, colour: '--wait' },
+      { of: ({ waited }) => waited?.mean ?? null, color: '--soft' },
+      { of: ({ waited }) => waited?.max ?? null, color: '--wait' },
     ],
     now: (minutes) => minutes.findLast(({ waited }) => waited)?.waited.mean ?? null,
     say: ({ waited }) =>
@@ -118,7 +118,7 @@ const PLOTS = [
   {
     name: 'oldest',
     label: 'oldest that waits',
-    lines: [{ of: ({ oldest }) => oldest, colour: '--soft' }],
+    lines: [{ of: ({ oldest }) => oldest, color: '--soft' }],
     now: (minutes) => minutes.at(-1).oldest,
     say: ({ oldest }) => seconds(oldest),
   },
@@ -152,8 +152,8 @@ const createPlot = (element, plot, size) =>
       padding: [3, 2, 3, 2],
       series: [
         {},
-        ...plot.lines.map(({ colour: name, dots = false }) => ({
-          stroke: () => colour(name),
+        ...plot.lines.map(({ color: name, dots = false }) => ({
+          stroke: () => color(name),
           width: 1.5,
           points: { show: (chart, i) => dots || isSparse(chart.data[i]), size: 4 },
           spanGaps: !dots,

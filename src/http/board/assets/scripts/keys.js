@@ -1,4 +1,4 @@
-/** The board by keys alone. They act on what has the focus, and not while one types into a field. */
+/** The board by keys alone. They act on what has the focus, but not while one types in a field. */
 
 const isTyping = (target) =>
   target instanceof HTMLElement &&
