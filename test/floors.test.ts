@@ -94,6 +94,8 @@ const MAY_IMPORT_TYPES: Record<string, readonly string[]> = {
 /** Folders within a floor, lowest first; a folder may import itself and what is in rows below it. */
 const INNER: Record<string, readonly (readonly string[])[]> = {
   store: [['postgres'], ['wake'], ['todos'], ['move'], ['push', 'admin']],
+  // `wire` is what every version is written in: rows, their params and paths, errors.
+  protocol: [['json'], ['wire'], ['a2a'], ['v1', 'agent', 'operator'], ['v03'], ['v01'], ['.']],
   service: [['.'], ['watch', 'push'], ['tasks'], ['claims', 'sweeps', 'board'], ['operator']],
   http: [['request'], ['stream'], ['bindings'], ['board'], ['.']],
 }
@@ -142,6 +144,22 @@ test(`a folder of the source holds at most ${MAX_FILES} files`, () => {
     }))
     .filter(({ files }) => files.length > MAX_FILES)
   expect(crowded.map(({ folder, files }) => `${folder}: ${files.length}`)).toEqual([])
+})
+
+test('the architecture page says in a sentence what each folder is for', () => {
+  const page = fs.readFileSync('docs/architecture.md', 'utf8')
+  const rooms = page.slice(page.indexOf('## The rooms'), page.indexOf('## Words'))
+  const described = [...rooms.matchAll(/`([\w/.-]+)`/g)].map(([, folder]) => folder!)
+  const untold = foldersIn(SRC)
+    .map((folder) => path.relative(SRC, folder))
+    .filter((folder) => fs.readdirSync(path.join(SRC, folder)).some((name) => name.includes('.')))
+    .filter((folder) => folder !== '')
+    .filter((folder) => {
+      // In the row of its parent or of a sibling it is named by its last parts.
+      const parts = folder.split('/')
+      return !parts.some((_, n) => described.includes(parts.slice(n).join('/')))
+    })
+  expect(untold).toEqual([])
 })
 
 test('no two files import each other, however far around', () => {

@@ -128,13 +128,13 @@ const sequencing = async (
       if (committed.isPending()) await sleep(FIRST_MS, signal).catch(() => {})
       committed.clear()
       const nextAt = performance.now() + GATHER_MS
-      const placed = await place()
+      const sequenced = await place()
       // Whoever has the turn may have looked before our commit, so it has to be tried again.
-      if (placed === 'not our turn') committed.nudge()
+      if (sequenced === 'not our turn') committed.nudge()
       // Thousands may have been told of these events by now, and that time counts.
-      const restMs = placed === 'more' ? 0 : Math.max(0, nextAt - performance.now())
+      const restMs = sequenced === 'more' ? 0 : Math.max(0, nextAt - performance.now())
       await sleep(restMs, signal).catch(() => {})
-      if (placed !== 'more') await committed.wait(sequenceMs, signal)
+      if (sequenced !== 'more') await committed.wait(sequenceMs, signal)
     }
   } finally {
     off()

@@ -12,8 +12,6 @@ import type { CardForm } from '../protocol/a2a/card-forms.ts'
 import { type CardSigner, createCardSigner } from '../protocol/a2a/card-signature.ts'
 import { extensionHeader, negotiate } from '../protocol/a2a/extensions.ts'
 import { turnOf } from '../protocol/agent/methods.ts'
-import { a2aError, apiError } from '../protocol/errors.ts'
-import type { Call, MethodTable, QueueCall, Services } from '../protocol/method.ts'
 import {
   askedVersion,
   checkVersion,
@@ -21,6 +19,8 @@ import {
   type Version,
   versionFor,
 } from '../protocol/versions.ts'
+import { a2aError, apiError } from '../protocol/wire/errors.ts'
+import type { Call, MethodTable, QueueCall, Services } from '../protocol/wire/method.ts'
 import type { Answered } from '../rpc/answer.ts'
 import { createRest } from '../rpc/rest.ts'
 import { createRpc } from '../rpc/server.ts'

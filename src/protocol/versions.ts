@@ -4,18 +4,17 @@
  * served is refused before the method is looked at. A version that we serve is one row.
  */
 import type { Dialect } from '../domain/push.ts'
-import { restError } from './a2a/rest-errors.ts'
-import { a2aError, type ErrorWriter, WireRefusal } from './errors.ts'
-import type { MethodTable, QueueCall } from './method.ts'
-import { compilePaths, NOTHING_HERE, type RestBinding } from './path.ts'
 import { createV1Methods, type V1Options } from './v1/methods.ts'
 import { V1_PATHS } from './v1/paths.ts'
 import { createV01Methods } from './v01/methods.ts'
-import { v03Error } from './v03/errors.ts'
+import { v03Error, v03RestError } from './v03/errors.ts'
 import { createV03Methods } from './v03/methods.ts'
 import { V03_PATHS } from './v03/paths.ts'
-import { v03RestError } from './v03/rest-errors.ts'
 import { createV03RestMethods } from './v03/rest-methods.ts'
+import { a2aError, type ErrorWriter, WireRefusal } from './wire/errors.ts'
+import type { MethodTable, QueueCall } from './wire/method.ts'
+import { compilePaths, NOTHING_HERE, type RestBinding } from './wire/path.ts'
+import { restError } from './wire/rest-errors.ts'
 
 /** What an absent or empty version means (spec 3.6.2). */
 const ASSUMED = '0.3'

@@ -1,5 +1,5 @@
 /** What comes of a request, whichever binding it came by, for HTTP to send and metrics to count. */
-import type { StreamItem } from '../protocol/method.ts'
+import type { StreamItem } from '../protocol/wire/method.ts'
 
 /** One answered call. `method` is a known name or `unknown`; `code` 0 is success. */
 export interface Answered {

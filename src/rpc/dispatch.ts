@@ -14,9 +14,9 @@ import {
   JSONRPCServer,
   type JSONRPCServerMiddleware,
 } from 'json-rpc-2.0'
-import { type ErrorAnswer, type ErrorWriter, WireRefusal } from '../protocol/errors.ts'
-import type { Call, MethodTable, Row } from '../protocol/method.ts'
-import { readParams } from '../protocol/params.ts'
+import { type ErrorAnswer, type ErrorWriter, WireRefusal } from '../protocol/wire/errors.ts'
+import type { Call, MethodTable, Row } from '../protocol/wire/method.ts'
+import { readParams } from '../protocol/wire/params.ts'
 
 /** Which rows serve a request, and how they write their errors. */
 export interface Served<C extends Call> {

@@ -3,8 +3,9 @@
  * apart what is no JSON (-32700) and what is no request (-32600). An id is echoed with its type or,
  * where it could not be echoed faithfully, not at all.
  */
-import { WireRefusal } from '../protocol/errors.ts'
+
 import { isObject } from '../protocol/json/object.ts'
+import { WireRefusal } from '../protocol/wire/errors.ts'
 
 export type RpcId = string | number | null
 

@@ -4,7 +4,7 @@
  */
 import type { Log } from '../base/log.ts'
 import { Refusal } from '../domain/errors.ts'
-import { isFault, type Problem, problemOf } from '../protocol/errors.ts'
+import { isFault, type Problem, problemOf } from '../protocol/wire/errors.ts'
 
 /** Answered, where anybody still reads, when a call's signal ended its wait. Not worth a log line. */
 const ABANDONED = new Refusal('unavailable')

@@ -3,11 +3,12 @@
  * counted when something goes wrong. Order: version, HTTP method, right, body, params, call. It
  * runs the same rows as JSON-RPC does and knows as little of them.
  */
+import { defined } from '../base/defined.ts'
 import type { Log } from '../base/log.ts'
-import { WireRefusal } from '../protocol/errors.ts'
-import type { QueueCall } from '../protocol/method.ts'
-import { readParams } from '../protocol/params.ts'
-import { type Found, paramsOf, type Query, type RestBinding } from '../protocol/path.ts'
+import { WireRefusal } from '../protocol/wire/errors.ts'
+import type { QueueCall } from '../protocol/wire/method.ts'
+import { readParams } from '../protocol/wire/params.ts'
+import { type Found, paramsOf, type Query, type RestBinding } from '../protocol/wire/path.ts'
 import { type Answer, type Answered, framesOf } from './answer.ts'
 import { parseJson } from './envelope.ts'
 import { createReport, sparingAborts } from './report.ts'
@@ -78,22 +79,21 @@ interface Progress {
   signal?: AbortSignal
 }
 
-/** `answer` never rejects: what a call threw is in its answer and, when a fault, in the log. */
+/** `answer` never rejects: what a call threw is in its answer and, if it was a fault, in the log. */
 export const createRest = ({ log, onCall }: RestParts) => {
   const report = createReport(log)
 
   const refused = (error: unknown, wanted: Wanted, method: string): [Json, code: number] => {
     const problem = report(error, wanted.requestId, method)
     const { code, ...rest } = wanted.binding.writeError(problem)
-    const { allow } = problem.metadata ?? {}
-    const json: Json = { kind: 'json', ...rest, ...typed(wanted) }
-    return [problem.kind === 'verb' && allow !== undefined ? { ...json, allow } : json, code]
+    const allow = problem.kind === 'verb' ? problem.metadata?.allow : undefined
+    return [defined<Json>({ kind: 'json', ...rest, ...typed(wanted), allow }), code]
   }
 
   const run = async (
     call: RestCall,
     progress: Progress,
-    bodyOf: (error: unknown) => unknown,
+    refuse: (error: unknown) => [Json, code: number],
   ): Promise<Answer> => {
     call.checkVersion()
     const found = choose(call)
@@ -110,19 +110,20 @@ export const createRest = ({ log, onCall }: RestParts) => {
       return empty ? { kind: 'nothing' } : { kind: 'json', status: 200, body, ...typed(call) }
     }
     const frames = framesOf(await row.call(ctx, params), (result) => result)
-    // By its name it is told from an event: clients of this binding look into no payload for it.
-    return { kind: 'stream', frames, onError: (error) => ({ event: 'error', data: bodyOf(error) }) }
+    // The name tells it from an event: clients of this binding do not look into the data for it.
+    const onError = (error: unknown) => ({ event: 'error', data: refuse(error)[0].body })
+    return { kind: 'stream', frames, onError }
   }
 
   return {
     async answer(call: RestCall): Promise<Answer> {
       const progress: Progress = { method: 'unknown' }
-      const words = (error: unknown) =>
+      const refuse = (error: unknown) =>
         refused(sparingAborts(error, progress.signal), call, progress.method)
       const started = performance.now()
       let code = 0
-      const answer = await run(call, progress, (error) => words(error)[0].body).catch((error) => {
-        const [json, refusal] = words(error)
+      const answer = await run(call, progress, refuse).catch((error) => {
+        const [json, refusal] = refuse(error)
         code = refusal
         return json
       })

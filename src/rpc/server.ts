@@ -4,8 +4,8 @@
  * on it is the chain of dispatch.ts. It knows no protocol: rows and error writers are handed to it.
  */
 import type { Log } from '../base/log.ts'
-import { type ErrorWriter, WireRefusal } from '../protocol/errors.ts'
-import type { Call, Row } from '../protocol/method.ts'
+import { type ErrorWriter, WireRefusal } from '../protocol/wire/errors.ts'
+import type { Call, Row } from '../protocol/wire/method.ts'
 import { type Answer, type Answered, framesOf } from './answer.ts'
 import { createDispatcher, errorBody, resultBody, type Served, type Turn } from './dispatch.ts'
 import { parseJson, type RpcId, type RpcRequest, readEnvelope } from './envelope.ts'

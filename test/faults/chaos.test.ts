@@ -5,15 +5,20 @@
  */
 import { expect, test } from 'vitest'
 import { runChaos } from '../chaos/run.ts'
+import { scaled } from '../support/timeouts.ts'
 
 const SEED = Number(process.env.CHAOS_SEED ?? 7)
 
-test(`nodes, agents and database are killed, frozen and cut off; every promise holds (CHAOS_SEED=${SEED})`, async () => {
-  const { violations, summary } = await runChaos({ seed: SEED, seconds: 10 })
-  expect(violations).toEqual([])
-  // It was not a quiet time.
-  for (const count of ['tasks', 'streams', 'deliveries', 'takeovers', 'series compared']) {
-    expect(summary[count], count).toBeGreaterThan(0)
-  }
-  expect(summary['node lives']).toBeGreaterThan(summary.nodes!)
-}, 300_000)
+test(
+  `nodes, agents and database are killed, frozen and cut off; every promise holds (CHAOS_SEED=${SEED})`,
+  async () => {
+    const { violations, summary } = await runChaos({ seed: SEED, seconds: scaled(10_000) / 1000 })
+    expect(violations).toEqual([])
+    // It was not a quiet time: on a busy machine, which is given longer, less happens in a second.
+    for (const count of ['tasks', 'streams', 'deliveries', 'takeovers', 'series compared']) {
+      expect(summary[count], count).toBeGreaterThan(0)
+    }
+    expect(summary['node lives']).toBeGreaterThan(summary.nodes!)
+  },
+  scaled(300_000),
+)

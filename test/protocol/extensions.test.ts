@@ -7,7 +7,7 @@ import {
   OWN_EXTENSIONS,
   requireExtensions,
 } from '../../src/protocol/a2a/extensions.ts'
-import type { QueueCall } from '../../src/protocol/method.ts'
+import type { QueueCall } from '../../src/protocol/wire/method.ts'
 import { queue } from './v1/build.ts'
 
 const [ours] = OWN_EXTENSIONS.map(({ uri }) => uri) as [string]

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { MAX_DEPTH, pathText, unkeepable } from '../../src/protocol/params.ts'
+import { MAX_DEPTH, pathText, unkeepable } from '../../src/protocol/wire/params.ts'
 
 test('paths read as a programmer would write them', () => {
   expect(pathText(['message', 'parts', 0, 'text'])).toBe('message.parts[0].text')

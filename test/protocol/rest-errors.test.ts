@@ -1,14 +1,14 @@
 /** Every kind of problem in the words of the HTTP+JSON binding of A2A 1.0. */
 import { describe, expect, test } from 'vitest'
 import { invalid, REFUSALS, Refusal, type RefusalKind } from '../../src/domain/errors.ts'
-import { restError } from '../../src/protocol/a2a/rest-errors.ts'
 import {
   type ProblemKind,
   problemOf,
   WIRE_REFUSALS,
   type WireKind,
   WireRefusal,
-} from '../../src/protocol/errors.ts'
+} from '../../src/protocol/wire/errors.ts'
+import { restError } from '../../src/protocol/wire/rest-errors.ts'
 
 const KINDS = [...Object.keys(REFUSALS), ...Object.keys(WIRE_REFUSALS)] as ProblemKind[]
 

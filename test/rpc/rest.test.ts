@@ -2,16 +2,16 @@
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { Refusal } from '../../src/domain/errors.ts'
-import { restError } from '../../src/protocol/a2a/rest-errors.ts'
-import { WireRefusal } from '../../src/protocol/errors.ts'
+import { WireRefusal } from '../../src/protocol/wire/errors.ts'
 import {
   type MethodTable,
   type QueueCall,
   type StreamItem,
   stream,
   unary,
-} from '../../src/protocol/method.ts'
-import { compilePaths, type PathRow, type RestBinding } from '../../src/protocol/path.ts'
+} from '../../src/protocol/wire/method.ts'
+import { compilePaths, type PathRow, type RestBinding } from '../../src/protocol/wire/path.ts'
+import { restError } from '../../src/protocol/wire/rest-errors.ts'
 import type { Answer, Answered } from '../../src/rpc/answer.ts'
 import { allowOf, createRest, type RestCall } from '../../src/rpc/rest.ts'
 

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { Refusal } from '../../src/domain/errors.ts'
-import { a2aError, apiError, WireRefusal } from '../../src/protocol/errors.ts'
+import { a2aError, apiError, WireRefusal } from '../../src/protocol/wire/errors.ts'
 import {
   type Call,
   type MethodTable,
   type StreamItem,
   stream,
   unary,
-} from '../../src/protocol/method.ts'
+} from '../../src/protocol/wire/method.ts'
 import type { Answer, Answered } from '../../src/rpc/answer.ts'
 import { createRpc } from '../../src/rpc/server.ts'
 

@@ -5,9 +5,9 @@
  */
 import type { ServerResponse } from 'node:http'
 import type { Request, RequestHandler } from 'express'
-import type { QueueCall } from '../../protocol/method.ts'
-import { decodePath, type Found, nothingAt, type Query } from '../../protocol/path.ts'
 import type { Version } from '../../protocol/versions.ts'
+import type { QueueCall } from '../../protocol/wire/method.ts'
+import { decodePath, type Found, nothingAt, type Query } from '../../protocol/wire/path.ts'
 import { allowOf, type Rest, type Wanted } from '../../rpc/rest.ts'
 import { type BodyOptions, hasBody, readText } from '../request/body.ts'
 import { readQuery, requestIdOf, targetOf } from '../request/request.ts'

@@ -1,6 +1,6 @@
 /** One JSON-RPC endpoint over HTTP: the body goes to the dispatcher, all but POST is refused. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Call } from '../../protocol/method.ts'
+import type { Call } from '../../protocol/wire/method.ts'
 import type { Rpc, RpcCall } from '../../rpc/server.ts'
 import { type BodyOptions, readText } from '../request/body.ts'
 import { type CallFacts, type ExchangeParts, exchange, sendJson } from './exchange.ts'

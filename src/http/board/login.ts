@@ -6,7 +6,7 @@
 import type { IncomingMessage } from 'node:http'
 import { type Request, type Response, Router } from 'express'
 import { invalid, Refusal } from '../../domain/errors.ts'
-import { WireRefusal } from '../../protocol/errors.ts'
+import { WireRefusal } from '../../protocol/wire/errors.ts'
 import { parseJson } from '../../rpc/envelope.ts'
 import type { BoardSessions } from '../../service/board/sessions.ts'
 import { readText } from '../request/body.ts'

@@ -6,7 +6,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Caller } from '../../domain/endpoint.ts'
-import { WireRefusal } from '../../protocol/errors.ts'
+import { WireRefusal } from '../../protocol/wire/errors.ts'
 import type { Authenticate } from '../../service/registry.ts'
 
 const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()

@@ -4,7 +4,7 @@
  * still sends gets to see the refusal; memory does not grow meanwhile.
  */
 import type { IncomingMessage } from 'node:http'
-import { WireRefusal } from '../../protocol/errors.ts'
+import { WireRefusal } from '../../protocol/wire/errors.ts'
 
 export interface BodyOptions {
   /** Media types accepted, without parameters. */

@@ -5,7 +5,7 @@
  */
 import type { ErrorRequestHandler } from 'express'
 import type { Log } from '../../base/log.ts'
-import { A2A_ERRORS, apiError, isFault, problemOf } from '../../protocol/errors.ts'
+import { A2A_ERRORS, apiError, isFault, problemOf } from '../../protocol/wire/errors.ts'
 import { challengeFor } from './auth.ts'
 import { requestIdOf } from './request.ts'
 

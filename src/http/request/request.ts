@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { invalid } from '../../domain/errors.ts'
 import { EXTENSION_HEADERS } from '../../protocol/a2a/extensions.ts'
-import type { Query } from '../../protocol/path.ts'
+import type { Query } from '../../protocol/wire/path.ts'
 
 /** A header, by its lower-case name. Sent more than once, its values come joined by commas. */
 export const headerOf = ({ headers }: IncomingMessage, name: string): string | undefined => {

@@ -3,7 +3,7 @@ import type { Request } from 'express'
 import { type Caller, watchScope } from '../../domain/endpoint.ts'
 import { invalid, Refusal } from '../../domain/errors.ts'
 import { STATE_NAMES, type State } from '../../domain/lifecycle.ts'
-import { isKeepable } from '../../protocol/params.ts'
+import { isKeepable } from '../../protocol/wire/params.ts'
 import type { BoardFilter } from '../../service/board/lanes.ts'
 
 /** `?queue=a&queue=b`, `?queue=a,b` or both; null where none is named. */

@@ -3,7 +3,7 @@
  * before, the streams that it opened end.
  */
 import { Refusal } from '../../domain/errors.ts'
-import { WireRefusal } from '../../protocol/errors.ts'
+import { WireRefusal } from '../../protocol/wire/errors.ts'
 
 /** The default interval between checks. */
 const RECHECK_MS = 30_000

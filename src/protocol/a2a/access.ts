@@ -3,7 +3,7 @@
  * row's right is also its scope: the todos it may touch.
  */
 import type { Scope } from '../../domain/endpoint.ts'
-import type { QueueCall } from '../method.ts'
+import type { QueueCall } from '../wire/method.ts'
 import { requireExtensions } from './extensions.ts'
 
 export const own = ({ access }: QueueCall): Scope => access.own()

@@ -23,13 +23,6 @@ type AgentSkill = {
   outputModes?: string[]
 }
 
-type AgentCapabilities = {
-  streaming: boolean
-  pushNotifications: boolean
-  extendedAgentCard: boolean
-  extensions: AgentExtension[]
-}
-
 /** A type, not an interface: as such it is JSON, too. */
 export type AgentCard = {
   name: string
@@ -39,7 +32,12 @@ export type AgentCard = {
   provider?: { organization: string; url: string }
   documentationUrl?: string
   iconUrl?: string
-  capabilities: AgentCapabilities
+  capabilities: {
+    streaming: boolean
+    pushNotifications: boolean
+    extendedAgentCard: boolean
+    extensions: AgentExtension[]
+  }
   securitySchemes: Record<string, { httpAuthSecurityScheme: { scheme: string } }>
   securityRequirements: { schemes: Record<string, { list: string[] }> }[]
   defaultInputModes: string[]
@@ -93,22 +91,9 @@ const fromProvider = (provider: Json | undefined): AgentCard['provider'] => {
   return organization && url ? { organization, url } : undefined
 }
 
-/** What an operator may say of an agent, and nothing of how it is reached. */
-type Said = Pick<
-  AgentCard,
-  | 'name'
-  | 'description'
-  | 'version'
-  | 'provider'
-  | 'documentationUrl'
-  | 'iconUrl'
-  | 'defaultInputModes'
-  | 'defaultOutputModes'
-  | 'skills'
->
-
-const saidIn = (document: JsonObject): Partial<Said> =>
-  defined<Partial<Said>>({
+/** What an operator may say about an agent, and nothing about how to reach it. */
+const saidIn = (document: JsonObject) =>
+  defined<Partial<Omit<AgentCard, 'capabilities' | keyof typeof SECURITY>>>({
     name: word(document.name),
     description: word(document.description),
     version: word(document.version),
@@ -119,14 +104,6 @@ const saidIn = (document: JsonObject): Partial<Said> =>
     defaultOutputModes: words(document.defaultOutputModes),
     skills: fromSkills(document.skills),
   })
-
-/** An agent that lists no skill has one: what it is for. A card must show one (spec 5.7). */
-const only = (id: string, name: string, description: string): AgentSkill => ({
-  id,
-  name,
-  description,
-  tags: [id],
-})
 
 /** Proto's defaults are left out: not required, no params. */
 const fromExtension = ({ uri, description, required, params }: AgentExtension): AgentExtension =>
@@ -163,7 +140,8 @@ export const agentCard = (queue: Queue, publicUrl: string): AgentCard => {
     ...SECURITY,
     defaultInputModes: DEFAULT_MODES,
     defaultOutputModes: DEFAULT_MODES,
-    skills: [only(queue.name, name, description)],
+    // A card must show a skill (spec 5.7): one that lists none says what the agent is for.
+    skills: [{ id: queue.name, name, description, tags: [queue.name] }],
     ...rest,
   }
 }

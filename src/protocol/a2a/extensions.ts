@@ -5,8 +5,8 @@
  * is active here changes nothing but the answer's header.
  */
 import type { AgentExtension, QueueCard } from '../../domain/queue.ts'
-import { WireRefusal } from '../errors.ts'
-import type { QueueCall } from '../method.ts'
+import { WireRefusal } from '../wire/errors.ts'
+import type { QueueCall } from '../wire/method.ts'
 
 const own = (name: string, description: string): AgentExtension => ({
   uri: `urn:switchboard:ext:${name}/v1`,

@@ -1,12 +1,14 @@
 /**
  * The agent API (`POST /agent`; docs/agents.md, "Without the kit"): one row for each method. Only
- * an endpoint that may work has a say here; which queues and which todos are its own is the
- * service's to decide.
+ * an endpoint with the verb `work` may call it; which queues and which todos are its own is for
+ * the service to decide.
  */
-import { endpointWith } from '../../domain/endpoint.ts'
+import type { z } from 'zod'
+import { type Caller, endpointWith } from '../../domain/endpoint.ts'
+import type { AgentService } from '../../service/claims/agent.ts'
 import { todoQuery, toFilter } from '../json/fields.ts'
 import { fromStored, fromTimeOrNull } from '../json/todo.ts'
-import { type Call, type MethodTable, unary } from '../method.ts'
+import { type Call, type MethodTable, unary } from '../wire/method.ts'
 import * as schema from './schema.ts'
 import {
   fromClaimed,
@@ -19,132 +21,80 @@ import {
 
 const work = ({ caller }: Call) => endpointWith(caller, 'work')
 
+/** One verb of the service, and what its result looks like to the reader (an endpoint's id). */
+const row = <S extends z.ZodType, R>(
+  params: S,
+  verbOf: (
+    agent: AgentService,
+  ) => (params: z.output<S>, caller: Caller, signal: AbortSignal) => Promise<R>,
+  answer: (result: R, readerId: string) => unknown,
+) =>
+  unary(
+    params,
+    async (ctx, read) => {
+      const result = await verbOf(ctx.services.agent)(read, ctx.caller, ctx.signal)
+      return answer(result, work(ctx).id)
+    },
+    work,
+  )
+
+const seqOf = ({ seq }: { seq: number }) => ({ seq })
+const stateOf = ({ state }: { state: string }) => ({ state })
+
 export const AGENT_METHODS: MethodTable = {
-  'todos.claim': unary(
+  'todos.claim': row(
     schema.claim,
-    async ({ services, caller, signal }, params) => ({
-      todos: (await services.agent.claim(params, caller, signal)).map(fromClaimed),
-    }),
-    work,
+    ({ claim }) => claim,
+    (todos) => ({ todos: todos.map(fromClaimed) }),
   ),
-
-  'todos.heartbeat': unary(
-    schema.heartbeat,
-    async ({ services, caller }, params) =>
-      fromHeartbeat(await services.agent.heartbeat(params, caller)),
-    work,
-  ),
-
-  'todos.progress': unary(
+  'todos.heartbeat': row(schema.heartbeat, ({ heartbeat }) => heartbeat, fromHeartbeat),
+  'todos.progress': row(
     schema.progress,
-    async ({ services, caller }, params) => ({
-      progressAt: fromTimeOrNull((await services.agent.progress(params, caller)).progressAt),
-    }),
-    work,
+    ({ progress }) => progress,
+    ({ progressAt }) => ({ progressAt: fromTimeOrNull(progressAt) }),
   ),
-
-  'todos.say': unary(
-    schema.say,
-    async ({ services, caller }, params) => ({
-      seq: (await services.agent.say(params, caller)).seq,
-    }),
-    work,
-  ),
-
-  'todos.artifact': unary(
-    schema.addArtifact,
-    async ({ services, caller }, params) => ({
-      seq: (await services.agent.artifact(params, caller)).seq,
-    }),
-    work,
-  ),
-
-  'todos.interrupt': unary(
-    schema.interrupt,
-    async ({ services, caller }, params) =>
-      fromInterrupted(await services.agent.interrupt(params, caller)),
-    work,
-  ),
-
-  'todos.messages': unary(
+  'todos.say': row(schema.say, ({ say }) => say, seqOf),
+  'todos.artifact': row(schema.addArtifact, ({ artifact }) => artifact, seqOf),
+  'todos.interrupt': row(schema.interrupt, ({ interrupt }) => interrupt, fromInterrupted),
+  'todos.messages': row(
     schema.messages,
-    async ({ services, caller, signal }, params) => {
-      const { state, messages } = await services.agent.messages(params, caller, signal)
-      return { state, messages: messages.map(fromStored) }
-    },
-    work,
+    ({ messages }) => messages,
+    ({ state, messages }) => ({ state, messages: messages.map(fromStored) }),
   ),
-
-  'todos.acknowledge': unary(
+  'todos.acknowledge': row(
     schema.acknowledge,
-    async ({ services, caller }, params) => ({
-      unread: (await services.agent.acknowledge(params, caller)).unread,
-    }),
-    work,
+    ({ acknowledge }) => acknowledge,
+    ({ unread }) => ({ unread }),
   ),
-
-  'todos.complete': unary(
-    schema.complete,
-    async ({ services, caller }, params) => ({
-      state: (await services.agent.complete(params, caller)).state,
-    }),
-    work,
-  ),
-
-  'todos.fail': unary(
-    schema.fail,
-    async ({ services, caller }, params) => fromFailed(await services.agent.fail(params, caller)),
-    work,
-  ),
-
-  'todos.release': unary(
-    schema.release,
-    async ({ services, caller }, params) => ({
-      state: (await services.agent.release(params, caller)).state,
-    }),
-    work,
-  ),
-
-  'todos.reject': unary(
-    schema.reject,
-    async ({ services, caller }, params) => ({
-      state: (await services.agent.reject(params, caller)).state,
-    }),
-    work,
-  ),
-
-  'todos.fork': unary(
+  'todos.complete': row(schema.complete, ({ complete }) => complete, stateOf),
+  'todos.fail': row(schema.fail, ({ fail }) => fail, fromFailed),
+  'todos.release': row(schema.release, ({ release }) => release, stateOf),
+  'todos.reject': row(schema.reject, ({ reject }) => reject, stateOf),
+  'todos.fork': row(
     schema.fork,
-    async ({ services, caller }, params) => ({
-      children: await services.agent.fork(params, caller),
-    }),
-    work,
+    ({ fork }) => fork,
+    (children) => ({ children }),
   ),
-
-  'todos.join': unary(
+  'todos.join': row(
     schema.join,
-    async ({ services, caller }, params) => {
-      const { state, fence } = await services.agent.join(params, caller)
-      return { state, fence }
-    },
-    work,
+    ({ join }) => join,
+    ({ state, fence }) => ({ state, fence }),
   ),
-
-  'todos.get': unary(
+  'todos.get': row(
     schema.get,
-    async (ctx, { id }) => fromGot(await ctx.services.agent.get(id, ctx.caller), work(ctx).id),
-    work,
+    (agent) =>
+      ({ id }, caller) =>
+        agent.get(id, caller),
+    fromGot,
   ),
-
-  'todos.list': unary(
+  'todos.list': row(
     todoQuery,
-    async (ctx, query) =>
-      fromPage(await ctx.services.agent.list(toFilter(query), ctx.caller), work(ctx).id),
-    work,
+    (agent) => (query, caller) => agent.list(toFilter(query), caller),
+    fromPage,
   ),
 }
 
-/** The calls of a batch about one todo take turns; what names none waits for all, and all for it. */
+/** Calls of a batch about one todo run in turn; one that names none waits for all, and all for it. */
 export const turnOf = ({ params }: { params?: unknown }): string | null => {
   const { id } = (typeof params === 'object' && params !== null ? params : {}) as { id?: unknown }
   return typeof id === 'string' ? id : null

@@ -4,20 +4,25 @@
 import { z } from 'zod'
 import { INTERRUPT_STATES, type InterruptState } from '../../domain/lifecycle.ts'
 import { LEASE } from '../../domain/policy.ts'
-import { childIds, children, until } from '../json/child.ts'
-import { artifact, messageFrom, seconds, seq } from '../json/fields.ts'
+import { artifact, childIds, children, messageFrom, seconds, seq, until } from '../json/fields.ts'
 import { jsonObject, name, text } from '../json/parts.ts'
 
 const MAX_WAIT_MS = 60_000
 const message = messageFrom('ROLE_AGENT')
 const leaseSeconds = seconds(1, LEASE.maxSeconds)
+const summary = text.exactOptional()
 const waitMs = z.int().min(0).max(MAX_WAIT_MS).default(0)
 
-/** Names the todo and the claim. Eighteen digits are more claims than there are, and fit a bigint. */
-const held = {
-  id: name,
-  fence: z.string().regex(/^(0|[1-9]\d{0,17})$/, 'must be a number as a decimal string'),
-}
+/**
+ * Params that name the todo and the claim it is held by. Eighteen digits are more claims than there
+ * will ever be, and fit a bigint.
+ */
+const held = <S extends z.ZodRawShape>(members: S) =>
+  z.strictObject({
+    id: name,
+    fence: z.string().regex(/^(0|[1-9]\d{0,17})$/, 'must be a number as a decimal string'),
+    ...members,
+  })
 
 export const claim = z
   .strictObject({
@@ -29,68 +34,53 @@ export const claim = z
   })
   .prefault({})
 
-export const heartbeat = z.strictObject({
-  ...held,
+export const heartbeat = held({
   leaseSeconds: leaseSeconds.exactOptional(),
   holdSeconds: seconds().exactOptional(),
 })
 
-export const progress = z.strictObject({
-  ...held,
+export const progress = held({
   note: text.exactOptional(),
   percent: z.number().min(0).max(100).exactOptional(),
 })
 
-export const say = z.strictObject({ ...held, message })
+export const say = held({ message })
 
-export const addArtifact = z.strictObject({
-  ...held,
+export const addArtifact = held({
   artifact,
   append: z.boolean().default(false),
   lastChunk: z.boolean().default(false),
 })
 
-export const interrupt = z.strictObject({
-  ...held,
+export const interrupt = held({
   state: z.enum(INTERRUPT_STATES as [InterruptState, ...InterruptState[]]),
   message,
   hold: z.boolean().default(true),
   schema: jsonObject.exactOptional(),
 })
 
-export const messages = z.strictObject({ ...held, after: seq.default(0), waitMs })
+export const messages = held({ after: seq.default(0), waitMs })
+export const acknowledge = held({ through: seq })
 
-export const acknowledge = z.strictObject({ ...held, through: seq })
-
-export const complete = z.strictObject({
-  ...held,
+export const complete = held({
   message: message.exactOptional(),
   artifacts: z.array(artifact).exactOptional(),
   result: jsonObject.exactOptional(),
-  summary: text.exactOptional(),
+  summary,
   acknowledge: seq.exactOptional(),
   direct: z.boolean().exactOptional(),
 })
 
-export const fail = z.strictObject({
-  ...held,
+export const fail = held({
   error: z.strictObject({ code: name, message: text }),
   message: message.exactOptional(),
   retryable: z.boolean().default(true),
   retryInSeconds: seconds(0).exactOptional(),
-  summary: text.exactOptional(),
+  summary,
 })
 
-export const release = z.strictObject({
-  ...held,
-  summary: text.exactOptional(),
-  inSeconds: seconds(0).exactOptional(),
-})
-
-export const reject = z.strictObject({ ...held, message: message.exactOptional() })
-
+export const release = held({ summary, inSeconds: seconds(0).exactOptional() })
+export const reject = held({ message: message.exactOptional() })
 export const get = z.strictObject({ id: name })
-
-export const fork = z.strictObject({ ...held, children })
-
-export const join = z.strictObject({ ...held, children: childIds, until })
+export const fork = held({ children })
+export const join = held({ children: childIds, until })

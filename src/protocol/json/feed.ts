@@ -1,6 +1,6 @@
 /**
  * A fact of the feed as docs/board-feed.md describes it, over server-sent events and in process
- * alike. One event is at most two facts: the placer numbers events in steps of two, so the
+ * alike. One event is at most two facts: the sequencer numbers events in steps of two, so the
  * transition at `position` and the ready at `position + 1` are both exact cursors.
  */
 import { isTransition, phaseOf, stampsProgress } from '../../domain/lifecycle.ts'

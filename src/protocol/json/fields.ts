@@ -5,7 +5,9 @@
  */
 import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
+import { defined } from '../../base/defined.ts'
 import { STATE_NAMES } from '../../domain/lifecycle.ts'
+import type { TIMEOUT_NAMES } from '../../domain/policy.ts'
 import type { Message, TodoFilter } from '../../domain/todo.ts'
 import { artifactMembers, jsonObject, name, oneContent, partMembers, text } from './parts.ts'
 
@@ -42,6 +44,32 @@ export const messageFrom = (role: Message['role']) =>
     referenceTaskIds: z.array(text).exactOptional(),
   })
 
+/** Names of what a todo may do. */
+export const effects = z.array(name.max(120)).max(100)
+
+const limit = seconds().exactOptional()
+
+/** Seconds by the names of a queue's policy: `{ "heartbeat": 600, "scheduleToClose": 86400 }`. */
+export const timeouts = z.strictObject({
+  scheduleToStart: limit,
+  startToClose: limit,
+  scheduleToClose: limit,
+  heartbeat: limit,
+} satisfies Record<(typeof TIMEOUT_NAMES)[number], unknown>)
+
+const child = z.strictObject({
+  queue: name,
+  message: messageFrom('ROLE_USER'),
+  effects: effects.exactOptional(),
+  deadlineSeconds: seconds().exactOptional(),
+  maxAttempts: z.int().min(1).max(100).exactOptional(),
+})
+
+/** How many children one call may make, and what a join may wait for. */
+export const children = z.array(child).min(1).max(100)
+export const childIds = z.array(name).min(1).max(1000)
+export const until = z.enum(['all', 'any', 'each'])
+
 /**
  * The params of both `todos.list`. A filter is what equals it: any text may be asked for. As
  * wherever every member may be left out, so may the params.
@@ -57,11 +85,12 @@ export const todoQueryMembers = {
 export const todoQuery = z.strictObject(todoQueryMembers).prefault({})
 
 /** An empty page token is what the last page gives, and asks for the first. */
-export const toFilter = (query: z.output<typeof todoQuery>): TodoFilter => ({
-  ...(query.queue !== undefined && { queue: query.queue }),
-  ...(query.contextId !== undefined && { contextId: query.contextId }),
-  ...(query.state !== undefined && { states: [query.state] }),
-  ...(query.pageToken && { pageToken: query.pageToken }),
-  pageSize: query.pageSize,
-  includeArtifacts: false,
-})
+export const toFilter = (query: z.output<typeof todoQuery>): TodoFilter =>
+  defined<TodoFilter>({
+    queue: query.queue,
+    contextId: query.contextId,
+    states: query.state && [query.state],
+    pageToken: query.pageToken || undefined,
+    pageSize: query.pageSize,
+    includeArtifacts: false,
+  })

@@ -39,15 +39,19 @@ const skill = z.looseObject({
   outputModes: modes.exactOptional(),
 })
 
-const skills = list(skill).superRefine((items, context) => {
-  const seen = new Set<string>()
-  items.forEach(({ id }, index) => {
-    if (seen.has(id)) {
-      context.addIssue({ code: 'custom', path: [index, 'id'], message: 'names another skill, too' })
-    }
-    seen.add(id)
-  })
-})
+/** No two items may have the same `member`. */
+const unique =
+  (member: 'id' | 'uri', message: string) =>
+  (items: readonly Record<string, unknown>[], context: z.RefinementCtx): void => {
+    const all = items.map((item) => item[member])
+    all.forEach((value, index) => {
+      if (all.indexOf(value) < index) {
+        context.addIssue({ code: 'custom', path: [index, member], message })
+      }
+    })
+  }
+
+const skills = list(skill).superRefine(unique('id', 'names another skill, too'))
 
 /** Written into a header between commas, and compared letter by letter. */
 const extensionUri = z
@@ -63,15 +67,7 @@ const extension = z.strictObject({
   params: jsonObject.exactOptional(),
 })
 
-const extensions = list(extension).superRefine((items, context) => {
-  const seen = new Set<string>()
-  items.forEach(({ uri }, index) => {
-    if (seen.has(uri)) {
-      context.addIssue({ code: 'custom', path: [index, 'uri'], message: 'is there twice' })
-    }
-    seen.add(uri)
-  })
-})
+const extensions = list(extension).superRefine(unique('uri', 'is there twice'))
 
 /** Of the public card and of what replaces it for who is authenticated. */
 const members = {

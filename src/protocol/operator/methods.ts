@@ -3,12 +3,13 @@
  * method, and who may call it. The admin token may call everything; an endpoint that may watch
  * reads todos, one that may answer answers them. Which of them it sees, the service decides.
  */
-
-import { watchScope } from '../../domain/endpoint.ts'
+import type { z } from 'zod'
+import { defined } from '../../base/defined.ts'
+import { type Endpoint, watchScope } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
 import { readIdempotencyKey } from '../a2a/send-options.ts'
 import { fromTime } from '../json/todo.ts'
-import { type Call, type MethodTable, unary } from '../method.ts'
+import { type Call, type MethodTable, type Right, type Services, unary } from '../wire/method.ts'
 import * as schema from './schema.ts'
 import {
   fromAnswerLink,
@@ -25,203 +26,160 @@ import {
   toPut,
 } from './translate.ts'
 
-const admin = ({ caller }: Call): void => {
+/** Rows that share a right: what each asks of the services, and how the result is answered. */
+const rowsFor =
+  (right: Right<Call>) =>
+  <S extends z.ZodType, R>(
+    params: S,
+    ask: (services: Services, params: z.output<S>, ctx: Call) => Promise<R>,
+    answer: (result: R, params: z.output<S>) => unknown = () => ({}),
+  ) =>
+    unary(params, async (ctx, read) => answer(await ask(ctx.services, read, ctx), read), right)
+
+const admin = rowsFor(({ caller }) => {
   if (caller.kind !== 'operator') throw new Refusal('forbidden')
-}
-const watch = ({ caller }: Call) => watchScope(caller, 'watch')
-const answer = ({ caller }: Call) => watchScope(caller, 'answer')
+})
+const watch = rowsFor(({ caller }) => watchScope(caller, 'watch'))
+const answer = rowsFor(({ caller }) => watchScope(caller, 'answer'))
+
+/** A list under its name. */
+const listed =
+  <T>(name: string, from: (item: T) => unknown) =>
+  (items: readonly T[]) => ({ [name]: items.map(from) })
+
+const endpointOf = (endpoint: Endpoint) => ({ endpoint: fromEndpoint(endpoint) })
 
 export const OPERATOR_METHODS: MethodTable = {
-  'queues.put': unary(
+  'queues.put': admin(
     schema.putQueue,
-    async ({ services }, put) => fromQueue(await services.operator.putQueue(toPut(put))),
-    admin,
+    ({ operator }, put) => operator.putQueue(toPut(put)),
+    fromQueue,
   ),
-
-  'queues.list': unary(
+  'queues.list': admin(
     schema.none,
-    async ({ services }) => ({ queues: (await services.operator.listQueues()).map(fromQueue) }),
-    admin,
+    ({ operator }) => operator.listQueues(),
+    listed('queues', fromQueue),
+  ),
+  'queues.remove': admin(schema.removeQueue, ({ operator }, { name }) =>
+    operator.removeQueue(name),
   ),
 
-  'queues.remove': unary(
-    schema.removeQueue,
-    async ({ services }, { name }) => {
-      await services.operator.removeQueue(name)
-      return {}
-    },
-    admin,
-  ),
-
-  'endpoints.vend': unary(
-    schema.vend,
-    async ({ services }, vend) => fromVended(await services.operator.vend(vend)),
-    admin,
-  ),
-
-  'endpoints.list': unary(
+  'endpoints.vend': admin(schema.vend, ({ operator }, vend) => operator.vend(vend), fromVended),
+  'endpoints.list': admin(
     schema.none,
-    async ({ services }) => ({
-      endpoints: (await services.operator.listEndpoints()).map(fromEndpoint),
-    }),
-    admin,
+    ({ operator }) => operator.listEndpoints(),
+    listed('endpoints', fromEndpoint),
   ),
-
-  'endpoints.revoke': unary(
+  'endpoints.revoke': admin(
     schema.revoke,
-    async ({ services }, { id, cancelTasks }) => ({
-      endpoint: fromEndpoint(await services.operator.revoke(id, cancelTasks)),
-    }),
-    admin,
+    ({ operator }, { id, cancelTasks }) => operator.revoke(id, cancelTasks),
+    endpointOf,
   ),
-
-  'endpoints.rotate': unary(
-    schema.byId,
-    async ({ services }, { id }) => fromVended(await services.operator.rotate(id)),
-    admin,
-  ),
-
-  'endpoints.update': unary(
+  'endpoints.rotate': admin(schema.byId, ({ operator }, { id }) => operator.rotate(id), fromVended),
+  'endpoints.update': admin(
     schema.update,
-    async ({ services }, { id, ...change }) => ({
-      endpoint: fromEndpoint(await services.operator.updateEndpoint(id, change)),
-    }),
-    admin,
+    ({ operator }, { id, ...change }) => operator.updateEndpoint(id, change),
+    endpointOf,
   ),
 
-  'settings.get': unary(
+  'settings.get': admin(
     schema.none,
-    async ({ services }) => ({ settings: await services.operator.getSettings() }),
-    admin,
+    ({ operator }) => operator.getSettings(),
+    (settings) => ({ settings }),
   ),
-
-  'settings.set': unary(
+  'settings.set': admin(
     schema.setSetting,
-    async ({ services }, { key, value }) => {
-      await services.operator.setSetting(key, value)
-      return { key, value }
-    },
-    admin,
+    ({ operator }, { key, value }) => operator.setSetting(key, value),
+    (_, { key, value }) => ({ key, value }),
   ),
-
-  'settings.unset': unary(
+  'settings.unset': admin(
     schema.unsetSetting,
-    async ({ services }, { key }) => {
-      await services.operator.unsetSetting(key)
-      return { key, value: null }
-    },
-    admin,
+    ({ operator }, { key }) => operator.unsetSetting(key),
+    (_, { key }) => ({ key, value: null }),
   ),
 
-  'sessions.list': unary(
+  'sessions.list': admin(
     schema.none,
-    async ({ services }) => ({
-      sessions: (await services.boardSessions.list()).map(fromBoardSession),
-    }),
-    admin,
+    ({ boardSessions }) => boardSessions.list(),
+    listed('sessions', fromBoardSession),
   ),
-
-  'sessions.revoke': unary(
+  'sessions.revoke': admin(
     schema.revokeSession,
-    async ({ services }, { id }) => ({
-      revoked: await services.boardSessions.revoke(id ?? null),
-    }),
-    admin,
+    ({ boardSessions }, { id }) => boardSessions.revoke(id ?? null),
+    (revoked) => ({ revoked }),
   ),
 
-  'todos.list': unary(
+  'todos.list': watch(
     schema.todoList,
-    async ({ services, caller }, query) =>
-      fromPage(await services.operator.list(toListFilter(query), caller)),
-    watch,
+    ({ operator }, query, { caller }) => operator.list(toListFilter(query), caller),
+    fromPage,
   ),
-
-  'todos.show': unary(
+  'todos.show': watch(
     schema.byId,
-    async ({ services, caller }, { id }) => fromShown(await services.operator.show(id, caller)),
-    watch,
+    ({ operator }, { id }, { caller }) => operator.show(id, caller),
+    fromShown,
   ),
-
-  'todos.send': unary(
+  'todos.send': admin(
     schema.send,
-    async ({ services, idempotencyKey: header }, send) => {
-      const idempotencyKey = readIdempotencyKey(header, undefined)
-      const asked = idempotencyKey === undefined ? send : { ...send, idempotencyKey }
-      return fromViewForOperators(await services.operator.send(asked))
-    },
-    admin,
+    ({ operator }, send, ctx) =>
+      operator.send(
+        defined<typeof send & { idempotencyKey?: string }>({
+          ...send,
+          idempotencyKey: readIdempotencyKey(ctx.idempotencyKey, undefined),
+        }),
+      ),
+    fromViewForOperators,
   ),
-
-  'todos.answer': unary(
+  'todos.answer': answer(
     schema.answer,
-    async ({ services, caller }, { id, message, question }) => {
-      const { view, receipt } = await services.operator.answer(id, message, caller, question)
-      return { ...fromViewForOperators(view), receipt }
-    },
-    answer,
+    ({ operator }, { id, message, question }, { caller }) =>
+      operator.answer(id, message, caller, question),
+    ({ view, receipt }) => ({ ...fromViewForOperators(view), receipt }),
   ),
-
-  'todos.answerLink': unary(
+  'todos.answerLink': answer(
     schema.answerLink,
-    async ({ services, caller }, { id, expiresInSeconds }) =>
-      fromAnswerLink(await services.answerLinks.create(id, expiresInSeconds, caller)),
-    answer,
+    ({ answerLinks }, { id, expiresInSeconds }, { caller }) =>
+      answerLinks.create(id, expiresInSeconds, caller),
+    fromAnswerLink,
   ),
-
-  'todos.fork': unary(
+  'todos.fork': admin(
     schema.fork,
-    async ({ services }, { id, children }) => ({
-      children: await services.operator.fork(id, children),
-    }),
-    admin,
+    ({ operator }, { id, children }) => operator.fork(id, children),
+    (children) => ({ children }),
   ),
-
-  'todos.join': unary(
+  'todos.join': admin(
     schema.join,
-    async ({ services }, { id, children, until }) =>
-      fromViewForOperators(await services.operator.join(id, children, until)),
-    admin,
+    ({ operator }, { id, children, until }) => operator.join(id, children, until),
+    fromViewForOperators,
   ),
-
-  'todos.retry': unary(
+  'todos.retry': admin(
     schema.byId,
-    async ({ services }, { id }) => fromViewForOperators(await services.operator.retry(id)),
-    admin,
+    ({ operator }, { id }) => operator.retry(id),
+    fromViewForOperators,
   ),
-
-  'todos.why': unary(
+  'todos.why': watch(
     schema.byId,
-    async ({ services, caller }, { id }) => fromWhy(await services.operator.why(id, caller)),
-    watch,
+    ({ operator }, { id }, { caller }) => operator.why(id, caller),
+    fromWhy,
   ),
-
-  'todos.cancel': unary(
+  'todos.cancel': admin(
     schema.byId,
-    async ({ services }, { id }) => fromViewForOperators(await services.operator.cancel(id)),
-    admin,
+    ({ operator }, { id }) => operator.cancel(id),
+    fromViewForOperators,
   ),
 
-  'deliveries.list': unary(
+  'deliveries.list': watch(
     schema.deliveryList,
-    async ({ services, caller }, filter) => {
-      const { deliveries, nextPageToken } = await services.push.deliveries(filter, caller)
-      return { deliveries: deliveries.map(fromDelivery), nextPageToken }
-    },
-    watch,
+    ({ push }, filter, { caller }) => push.deliveries(filter, caller),
+    ({ deliveries, nextPageToken }) => ({
+      deliveries: deliveries.map(fromDelivery),
+      nextPageToken,
+    }),
   ),
-
-  'deliveries.retry': unary(
-    schema.byId,
-    async ({ services }, { id }) => fromDelivery(await services.push.retry(id)),
-    admin,
-  ),
-
-  'push.rotateSecret': unary(
+  'deliveries.retry': admin(schema.byId, ({ push }, { id }) => push.retry(id), fromDelivery),
+  'push.rotateSecret': admin(
     schema.rotateSecret,
-    async ({ services }, { todoId, id, overlapSeconds }) => {
-      const rotated = await services.push.rotateSecret(todoId, id, overlapSeconds)
-      return { secret: rotated.secret, previousUntil: fromTime(rotated.previousUntil) }
-    },
-    admin,
+    ({ push }, { todoId, id, overlapSeconds }) => push.rotateSecret(todoId, id, overlapSeconds),
+    ({ secret, previousUntil }) => ({ secret, previousUntil: fromTime(previousUntil) }),
   ),
 }

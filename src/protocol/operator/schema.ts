@@ -6,15 +6,17 @@ import { z } from 'zod'
 import { ENDPOINT_VERBS } from '../../domain/endpoint.ts'
 import { LEASE } from '../../domain/policy.ts'
 import { DELIVERY_STATES } from '../../domain/push.ts'
-import { timeouts } from '../a2a/send-options.ts'
-import { childIds, children, until } from '../json/child.ts'
 import {
+  childIds,
+  children,
   interruptTtl,
   messageFrom,
   queueName,
   seconds,
   seq,
+  timeouts,
   todoQueryMembers,
+  until,
 } from '../json/fields.ts'
 import { name, text } from '../json/parts.ts'
 import { card } from './card.ts'
@@ -80,9 +82,7 @@ export const update = z.strictObject({
 export const revoke = z.strictObject({ id: name, cancelTasks: z.boolean().default(false) })
 
 export const byId = z.strictObject({ id: name })
-
 export const setSetting = z.strictObject({ key: name, value: text })
-
 export const unsetSetting = z.strictObject({ key: name })
 
 export const send = z.strictObject({
@@ -94,7 +94,6 @@ export const send = z.strictObject({
 })
 
 export const fork = z.strictObject({ id: name, children })
-
 export const join = z.strictObject({ id: name, children: childIds, until })
 
 /** `question`: the seq of the one it is meant for, so that it never answers another one. */

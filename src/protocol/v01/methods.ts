@@ -5,55 +5,62 @@
  * nothing but 0.1 allows.
  */
 import { randomUUID } from 'node:crypto'
-import { Refusal, type RefusalKind } from '../../domain/errors.ts'
-import { type MethodTable, type QueueCall, stream, unary } from '../method.ts'
+import type { z } from 'zod'
+import { isRefusal } from '../../domain/errors.ts'
 import type { V1Methods } from '../v1/methods.ts'
 import type { SendMessageRequest } from '../v1/schema.ts'
 import type { Task } from '../v1/wire.ts'
 import type { V03Methods } from '../v03/methods.ts'
-import { createPush, isNotFound } from '../v03/push.ts'
 import { PARAMS as PARAMS_03 } from '../v03/schema.ts'
 import { toStream } from '../v03/stream.ts'
 import { fromTask as toTask03 } from '../v03/translate.ts'
+import { type MethodTable, type QueueCall, type Right, stream, unary } from '../wire/method.ts'
 import { PARAMS, type TaskSendParams } from './schema.ts'
 import { taskIdOf } from './task-id.ts'
 import { DEFAULT_HISTORY, fromStream, fromTask, toFirst, toFollowUp } from './translate.ts'
 
-const isRefusal = (error: unknown, kind: RefusalKind): boolean =>
-  error instanceof Refusal && error.kind === kind
-
-/** With the id as it is; then, where there is no such task, with the one the client means by it. */
-const byEither = async <T>(
+/** With the id as it is; then, if there is no such task, with the one that the client means by it. */
+const byEither = async <P extends { id: string }, T>(
   ctx: QueueCall,
-  id: string,
-  run: (taskId: string, own: boolean) => Promise<T>,
+  params: P,
+  run: (params: P) => Promise<T>,
 ): Promise<T> => {
   try {
-    return await run(id, false)
+    return await run(params)
   } catch (error) {
-    if (!isNotFound(error)) throw error
-    return run(taskIdOf(ctx, id), true)
+    if (!isRefusal(error, 'not_found')) throw error
+    return run({ ...params, id: taskIdOf(ctx, params.id) })
   }
 }
+
+/** A row about one task. `given` is the id in the request; the task's own differs if a client made it. */
+const taskRow = <S extends z.ZodType<{ id: string }>, R>(
+  params: S,
+  run: (ctx: QueueCall, params: z.output<S>, given: string) => Promise<R>,
+  right: Right<QueueCall>,
+) =>
+  unary(
+    params,
+    async (ctx: QueueCall, read) => byEither(ctx, read, (found) => run(ctx, found, read.id)),
+    right,
+  )
 
 type Run<T> = (ctx: QueueCall, request: SendMessageRequest) => Promise<T>
 
 export const createV01Methods = (v1: V1Methods, v03: V03Methods) => {
-  const push = createPush(v1)
-
   const read = async (ctx: QueueCall, id: string): Promise<Task> =>
-    byEither(ctx, id, (taskId) => v1.GetTask.call(ctx, { id: taskId }))
+    byEither(ctx, { id }, (named) => v1.GetTask.call(ctx, named))
 
   const find = async (ctx: QueueCall, id: string): Promise<Task | null> => {
     try {
       return await read(ctx, id)
     } catch (error) {
-      if (isNotFound(error)) return null
+      if (isRefusal(error, 'not_found')) return null
       throw error
     }
   }
 
-  /** Makes the task, or goes on with it: also with one that was made a moment ago. */
+  /** Makes the task or continues it, even one that was made a moment ago. */
   const send = async <T>(ctx: QueueCall, params: TaskSendParams, run: Run<T>): Promise<T> => {
     const messageId = randomUUID()
     const begin = async (): Promise<T> =>
@@ -62,7 +69,7 @@ export const createV01Methods = (v1: V1Methods, v03: V03Methods) => {
       try {
         return await run(ctx, toFollowUp(params, task, messageId))
       } catch (error) {
-        // Its key may be that of the send which made the task; if so, it is that one again.
+        // Its key may be that of the send which made the task; if so, this is that send again.
         if (!isRefusal(error, 'idempotency_conflict')) throw error
         return begin()
       }
@@ -78,7 +85,7 @@ export const createV01Methods = (v1: V1Methods, v03: V03Methods) => {
     }
   }
 
-  /** Streams of 0.1 are those of 0.3 in its words, under the id of its client. */
+  /** Streams of 0.1 are those of 0.3 in its words, under the id that the client gave. */
   const toStream01 = (ctx: QueueCall, items: Parameters<typeof fromStream>[0], id: string) =>
     fromStream(items, id, async () => toTask03(await read(ctx, id)))
 
@@ -88,7 +95,7 @@ export const createV01Methods = (v1: V1Methods, v03: V03Methods) => {
       async (ctx: QueueCall, params) => {
         const sent = await send(ctx, params, v1.SendMessage.call)
         if ('task' in sent) return fromTask(toTask03(sent.task), params.id)
-        // 0.1 is always answered with a task, also by an agent that answered with a message.
+        // 0.1 always gets a task, even if the agent answered with a message.
         const { historyLength = DEFAULT_HISTORY } = params
         const id = sent.message.taskId ?? taskIdOf(ctx, params.id)
         return fromTask(toTask03(await v1.GetTask.call(ctx, { id, historyLength })), params.id)
@@ -103,54 +110,51 @@ export const createV01Methods = (v1: V1Methods, v03: V03Methods) => {
       v1.SendStreamingMessage.right,
     ),
 
-    'tasks/get': unary(
+    'tasks/get': taskRow(
       PARAMS_03.TaskQueryParams,
-      async (ctx: QueueCall, params) =>
-        byEither(ctx, params.id, async (id, own) => {
-          if (!own) return v03['tasks/get'].call(ctx, params)
-          const { historyLength = DEFAULT_HISTORY } = params
-          return fromTask(await v03['tasks/get'].call(ctx, { id, historyLength }), params.id)
-        }),
+      async (ctx, params, given) => {
+        const { id, historyLength = DEFAULT_HISTORY } = params
+        if (id === given) return v03['tasks/get'].call(ctx, params)
+        return fromTask(await v03['tasks/get'].call(ctx, { id, historyLength }), given)
+      },
       v1.GetTask.right,
     ),
 
-    'tasks/cancel': unary(
+    'tasks/cancel': taskRow(
       PARAMS_03.TaskIdParams,
-      async (ctx: QueueCall, params) =>
-        byEither(ctx, params.id, async (id, own) => {
-          const task = await v03['tasks/cancel'].call(ctx, { ...params, id })
-          return own ? fromTask(task, params.id) : task
-        }),
+      async (ctx, params, given) => {
+        const task = await v03['tasks/cancel'].call(ctx, params)
+        return params.id === given ? task : fromTask(task, given)
+      },
       v1.CancelTask.right,
     ),
 
     'tasks/resubscribe': stream<typeof PARAMS_03.TaskIdParams, unknown, QueueCall>(
       PARAMS_03.TaskIdParams,
-      async (ctx, params) =>
-        byEither(ctx, params.id, async (id, own) => {
-          const items = await v03['tasks/resubscribe'].call(ctx, { ...params, id })
-          return own ? toStream01(ctx, items, params.id) : items
+      async (ctx, given) =>
+        byEither(ctx, given, async (params) => {
+          const items = await v03['tasks/resubscribe'].call(ctx, params)
+          return params.id === given.id ? items : toStream01(ctx, items, given.id)
         }),
       v1.SubscribeToTask.right,
     ),
 
-    'tasks/pushNotification/set': unary(
+    'tasks/pushNotification/set': taskRow(
       PARAMS.TaskPushNotificationConfig,
-      async (ctx: QueueCall, { id, pushNotificationConfig: config }) =>
-        byEither(ctx, id, async (taskId) => {
-          const { pushNotificationConfig } = await push.set(ctx, taskId, config)
-          return { id, pushNotificationConfig }
-        }),
+      async (ctx, { id: taskId, pushNotificationConfig }, id) => {
+        const set = v03['tasks/pushNotificationConfig/set']
+        const kept = await set.call(ctx, { taskId, pushNotificationConfig })
+        return { id, pushNotificationConfig: kept.pushNotificationConfig }
+      },
       v1.CreateTaskPushNotificationConfig.right,
     ),
 
-    'tasks/pushNotification/get': unary(
+    'tasks/pushNotification/get': taskRow(
       PARAMS.TaskIdParams,
-      async (ctx: QueueCall, { id }) =>
-        byEither(ctx, id, async (taskId) => {
-          const { pushNotificationConfig } = await push.get(ctx, taskId)
-          return { id, pushNotificationConfig }
-        }),
+      async (ctx, { id: taskId }, id) => {
+        const kept = await v03['tasks/pushNotificationConfig/get'].call(ctx, { id: taskId })
+        return { id, pushNotificationConfig: kept.pushNotificationConfig }
+      },
       v1.GetTaskPushNotificationConfig.right,
     ),
   } satisfies MethodTable<QueueCall>

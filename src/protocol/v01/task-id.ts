@@ -6,7 +6,7 @@
  */
 import { createHash } from 'node:crypto'
 import { Refusal } from '../../domain/errors.ts'
-import type { QueueCall } from '../method.ts'
+import type { QueueCall } from '../wire/method.ts'
 
 /** Of the names below, and of no others (RFC 9562, 5.5). */
 const NAMESPACE = Buffer.from('6f1c2f0e5d0b4a3c9a4e0c8b7d21e6a5', 'hex')

@@ -6,11 +6,11 @@
 import { isDeepStrictEqual } from 'node:util'
 import { invalid } from '../../domain/errors.ts'
 import type { Message } from '../../domain/todo.ts'
-import type { StreamItem } from '../method.ts'
 import type { SendMessageRequest } from '../v1/schema.ts'
 import type { Task } from '../v1/wire.ts'
 import { isOver } from '../v03/stream.ts'
 import { type Event03, type State03, type Task03, toPart, toPushConfig } from '../v03/translate.ts'
+import type { StreamItem } from '../wire/method.ts'
 import type { TaskSendParams } from './schema.ts'
 
 /** Under this key of its metadata a task tells everybody else what its client calls it. */

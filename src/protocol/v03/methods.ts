@@ -3,22 +3,33 @@
  * request, and what the row answers is put into the words of 0.3. Rights, refusals and what a task
  * may do are the row's.
  */
-import { Refusal } from '../../domain/errors.ts'
+import { isRefusal } from '../../domain/errors.ts'
 import { toV03Card } from '../a2a/card-forms.ts'
-import { type MethodTable, type QueueCall, type StreamItem, stream, unary } from '../method.ts'
 import { acceptStream } from '../v1/accept.ts'
 import type { V1Methods } from '../v1/methods.ts'
+import {
+  type MethodTable,
+  over,
+  type QueueCall,
+  type StreamItem,
+  stream,
+  unary,
+} from '../wire/method.ts'
 import { createPush } from './push.ts'
 import { PARAMS } from './schema.ts'
 import { toStream } from './stream.ts'
-import { type Event03, fromSent, fromTask, toSendRequest } from './translate.ts'
+import {
+  type Event03,
+  fromPushConfig,
+  fromSent,
+  fromTask,
+  toPushConfig,
+  toSendRequest,
+} from './translate.ts'
 
 async function* only(result: Event03): AsyncGenerator<StreamItem<Event03>> {
   yield { result }
 }
-
-const isUnsupported = (error: unknown): boolean =>
-  error instanceof Refusal && error.kind === 'unsupported'
 
 export const createV03Methods = (v1: V1Methods) => {
   const read = async (ctx: QueueCall, id: string, historyLength?: number) =>
@@ -33,25 +44,16 @@ export const createV03Methods = (v1: V1Methods) => {
       return toStream(items, now)
     } catch (error) {
       // Streams are served, so what is not supported is to follow what has ended.
-      if (!isUnsupported(error)) throw error
+      if (!isRefusal(error, 'unsupported')) throw error
       return only(await read(ctx, id))
     }
   }
 
   const push = createPush(v1)
-  const extendedCard = unary(
-    PARAMS.Nothing,
-    async (ctx: QueueCall) => toV03Card(await v1.GetExtendedAgentCard.call(ctx, {})),
-    v1.GetExtendedAgentCard.right,
-  )
+  const extendedCard = over(v1.GetExtendedAgentCard, PARAMS.Nothing, toV03Card)
 
   return {
-    'message/send': unary(
-      PARAMS.MessageSendParams,
-      async (ctx: QueueCall, params) =>
-        fromSent(await v1.SendMessage.call(ctx, toSendRequest(params))),
-      v1.SendMessage.right,
-    ),
+    'message/send': over(v1.SendMessage, PARAMS.MessageSendParams, fromSent, toSendRequest),
 
     'message/stream': stream(
       PARAMS.MessageSendParams,
@@ -60,18 +62,8 @@ export const createV03Methods = (v1: V1Methods) => {
       v1.SendStreamingMessage.right,
     ),
 
-    'tasks/get': unary(
-      PARAMS.TaskQueryParams,
-      async (ctx: QueueCall, { id, historyLength }) => read(ctx, id, historyLength),
-      v1.GetTask.right,
-    ),
-
-    'tasks/cancel': unary(
-      PARAMS.TaskIdParams,
-      async (ctx: QueueCall, { id, metadata }) =>
-        fromTask(await v1.CancelTask.call(ctx, { id, metadata })),
-      v1.CancelTask.right,
-    ),
+    'tasks/get': over(v1.GetTask, PARAMS.TaskQueryParams, fromTask),
+    'tasks/cancel': over(v1.CancelTask, PARAMS.TaskIdParams, fromTask),
 
     'tasks/resubscribe': stream(
       PARAMS.TaskIdParams,
@@ -79,11 +71,11 @@ export const createV03Methods = (v1: V1Methods) => {
       v1.SubscribeToTask.right,
     ),
 
-    'tasks/pushNotificationConfig/set': unary(
+    'tasks/pushNotificationConfig/set': over(
+      v1.CreateTaskPushNotificationConfig,
       PARAMS.TaskPushNotificationConfig,
-      async (ctx: QueueCall, { taskId, pushNotificationConfig }) =>
-        push.set(ctx, taskId, pushNotificationConfig),
-      v1.CreateTaskPushNotificationConfig.right,
+      (kept, { taskId }) => fromPushConfig(kept, taskId),
+      ({ taskId, pushNotificationConfig }) => ({ ...toPushConfig(pushNotificationConfig), taskId }),
     ),
     'tasks/pushNotificationConfig/get': unary(
       PARAMS.GetTaskPushNotificationConfigParams,
@@ -96,15 +88,15 @@ export const createV03Methods = (v1: V1Methods) => {
       async (ctx: QueueCall, { id }) => push.list(ctx, id),
       v1.ListTaskPushNotificationConfigs.right,
     ),
-    'tasks/pushNotificationConfig/delete': unary(
+    'tasks/pushNotificationConfig/delete': over(
+      v1.DeleteTaskPushNotificationConfig,
       PARAMS.DeleteTaskPushNotificationConfigParams,
-      async (ctx: QueueCall, { id, pushNotificationConfigId }) =>
-        push.delete(ctx, id, pushNotificationConfigId),
-      v1.DeleteTaskPushNotificationConfig.right,
+      () => null,
+      ({ id, pushNotificationConfigId }) => ({ taskId: id, id: pushNotificationConfigId }),
     ),
 
     'agent/getAuthenticatedExtendedCard': extendedCard,
-    /** As 0.2 called it, and once 0.3 itself. */
+    /** Its name in 0.2, and once in 0.3 itself. */
     'agent/authenticatedExtendedCard': extendedCard,
   } satisfies MethodTable<QueueCall>
 }

@@ -2,15 +2,14 @@
  * The push configs of 0.3 over those of 1.0. 0.3 need not name a config: who asks for one without an
  * id means the one that was set without an id, or else the only one there is.
  */
-import { Refusal } from '../../domain/errors.ts'
+import { isRefusal } from '../../domain/errors.ts'
 import type { TodoView } from '../../domain/todo.ts'
 import { withoutSecrets } from '../json/secrets.ts'
-import type { QueueCall } from '../method.ts'
 import type { V1Methods } from '../v1/methods.ts'
 import { fromTodo } from '../v1/translate.ts'
 import type { PushConfig } from '../v1/wire.ts'
-import type { PushNotificationConfig } from './schema.ts'
-import { DEFAULT_CONFIG_ID, fromPushConfig, fromTask, toPushConfig } from './translate.ts'
+import type { QueueCall } from '../wire/method.ts'
+import { DEFAULT_CONFIG_ID, fromPushConfig, fromTask } from './translate.ts'
 
 /**
  * The body of a webhook: the whole task, as the event left it. Who listens there has not been asked
@@ -25,9 +24,6 @@ interface Page {
   configs: readonly PushConfig[]
   nextPageToken?: string
 }
-
-export const isNotFound = (error: unknown): boolean =>
-  error instanceof Refusal && error.kind === 'not_found'
 
 export const createPush = (v1: V1Methods) => {
   const list = async (ctx: QueueCall, taskId: string): Promise<PushConfig[]> => {
@@ -49,7 +45,7 @@ export const createPush = (v1: V1Methods) => {
     try {
       return await read(ctx, taskId, DEFAULT_CONFIG_ID)
     } catch (error) {
-      if (!isNotFound(error)) throw error
+      if (!isRefusal(error, 'not_found')) throw error
       const [only, ...others] = await list(ctx, taskId)
       if (!only || others.length > 0) throw error
       return only
@@ -57,11 +53,6 @@ export const createPush = (v1: V1Methods) => {
   }
 
   return {
-    set: async (ctx: QueueCall, taskId: string, config: PushNotificationConfig) => {
-      const flat = { ...toPushConfig(config), taskId }
-      const kept: PushConfig = await v1.CreateTaskPushNotificationConfig.call(ctx, flat)
-      return fromPushConfig(kept, taskId)
-    },
     get: async (ctx: QueueCall, taskId: string, id?: string) =>
       fromPushConfig(
         await (id === undefined ? readUnnamed(ctx, taskId) : read(ctx, taskId, id)),
@@ -69,9 +60,5 @@ export const createPush = (v1: V1Methods) => {
       ),
     list: async (ctx: QueueCall, taskId: string) =>
       (await list(ctx, taskId)).map((config) => fromPushConfig(config, taskId)),
-    delete: async (ctx: QueueCall, taskId: string, id: string): Promise<null> => {
-      await v1.DeleteTaskPushNotificationConfig.call(ctx, { taskId, id })
-      return null
-    },
   }
 }

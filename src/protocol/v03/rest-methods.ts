@@ -3,6 +3,8 @@
  * all answers in the JSON of the proto. Two differ in more: a list of tasks, which JSON-RPC has not
  * got, is a bare array, and what is deleted is answered with an object.
  */
+
+import type { V1Methods } from '../v1/methods.ts'
 import {
   type MethodTable,
   type QueueCall,
@@ -10,8 +12,7 @@ import {
   type StreamRow,
   type UnaryRow,
   unary,
-} from '../method.ts'
-import type { V1Methods } from '../v1/methods.ts'
+} from '../wire/method.ts'
 import type { V03Methods } from './methods.ts'
 import { protoCard, protoEvent, protoPushConfig, protoSent, protoTask } from './proto-json.ts'
 import { REST_PARAMS } from './rest-schema.ts'

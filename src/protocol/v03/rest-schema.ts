@@ -18,7 +18,10 @@ const member = (of: Members, name: string): unknown => {
   return Object.hasOwn(of, spelling) ? of[spelling] : undefined
 }
 
-/** What `change` makes of an object; all else is left for the schema to refuse. */
+/**
+ * What `change` makes of an object; all else is left for the schema to refuse. Members are passed on
+ * with spreads: a client's own `__proto__` stays a member like any other.
+ */
 const changed =
   (change: (members: Members) => Members) =>
   (value: unknown): unknown =>
@@ -60,20 +63,17 @@ const settled = changed((configuration) => ({
 
 /** The proto writes no empty list: an authentication without schemes has none. */
 const coreConfig = changed((config) => {
-  const authentication = changed((given) => ({ ...given, schemes: given.schemes ?? [] }))(
-    config.authentication,
-  )
-  return { ...config, ...(authentication !== undefined && { authentication }) }
+  const { authentication } = config
+  if (!isObject(authentication)) return config
+  return { ...config, authentication: { ...authentication, schemes: authentication.schemes ?? [] } }
 })
 
 /** Either dialect calls the inline push config otherwise. */
 const corePush = changed((configuration) => {
   const given =
     member(configuration, 'pushNotificationConfig') ?? member(configuration, 'pushNotification')
-  return {
-    ...configuration,
-    ...(given !== undefined && { pushNotificationConfig: coreConfig(given) }),
-  }
+  if (given === undefined) return configuration
+  return { ...configuration, pushNotificationConfig: coreConfig(given) }
 })
 
 /** The proto's own name of the message is `request`. */
@@ -81,13 +81,9 @@ const coreSend = changed((params) => {
   const message = params.message ?? params.request
   const isProto = isObject(message) && message.content !== undefined && !('parts' in message)
   const configuration = corePush(params.configuration)
-  return {
-    ...params,
-    message: coreMessage(message),
-    ...(configuration !== undefined && {
-      configuration: isProto ? settled(unlimited(configuration)) : configuration,
-    }),
-  }
+  const core = { ...params, message: coreMessage(message) }
+  if (configuration === undefined) return core
+  return { ...core, configuration: isProto ? settled(unlimited(configuration)) : configuration }
 })
 
 /* -------------------------------------------------------------------- push */
@@ -130,10 +126,10 @@ const STATE_NAMES: ReadonlyMap<unknown, string> = new Map(
   ]),
 )
 
-const coreList = changed((params) => ({
-  ...params,
-  ...(params.status !== undefined && { status: STATE_NAMES.get(params.status) ?? params.status }),
-}))
+const coreList = changed((params) => {
+  const status = STATE_NAMES.get(params.status)
+  return status === undefined ? params : { ...params, status }
+})
 
 /** By the names of rest-methods.ts, where they differ from those over JSON-RPC. */
 export const REST_PARAMS = {

@@ -4,9 +4,9 @@
  * that `final` marks the last event of a stream, and not in which states.
  */
 import type { JsonObject } from '../../domain/todo.ts'
-import type { StreamItem } from '../method.ts'
 import { RECEIPT } from '../v1/translate.ts'
 import type { StreamResponse } from '../v1/wire.ts'
+import type { StreamItem } from '../wire/method.ts'
 import {
   type Event03,
   fromStreamed,

@@ -14,6 +14,7 @@ import type {
   SendMessageResponse,
   StreamResponse,
   Task,
+  TaskIds,
   TaskStatus,
 } from '../v1/wire.ts'
 import type { MessageSendParams, Part03, PushNotificationConfig } from './schema.ts'
@@ -171,7 +172,7 @@ export const fromSent = (response: SendMessageResponse) =>
 
 /** A status update; `final` where its stream ends with it. */
 export const toStatusUpdate = (
-  { taskId, contextId }: { taskId: string; contextId: string },
+  { taskId, contextId }: TaskIds,
   status: Task03['status'],
   final: boolean,
 ) => ({ kind: 'status-update' as const, taskId, contextId, status, final })

@@ -3,16 +3,18 @@
  * and translates back; how long a send waits and what a stream shows is decided here, what a
  * state allows is not.
  */
-
+import type { z } from 'zod'
+import { defined } from '../../base/defined.ts'
 import { withDeadline } from '../../base/time.ts'
+import type { Scope } from '../../domain/endpoint.ts'
 import { invalid, Refusal } from '../../domain/errors.ts'
 import type { TodoView } from '../../domain/todo.ts'
-import type { Sent } from '../../service/tasks/client.ts'
+import type { Send, Sent } from '../../service/tasks/client.ts'
 import { answering, own, sending, sendingOwn } from '../a2a/access.ts'
 import { type AgentCard, agentCard, extendedCard } from '../a2a/card.ts'
 import { readIdempotencyKey, readWait } from '../a2a/send-options.ts'
 import { withoutSecrets } from '../json/secrets.ts'
-import { type MethodTable, type QueueCall, type StreamItem, stream, unary } from '../method.ts'
+import { type MethodTable, type QueueCall, type StreamItem, stream, unary } from '../wire/method.ts'
 import { acceptPush, acceptSend, acceptStream } from './accept.ts'
 import { fromPushConfig, toPushConfig } from './push.ts'
 import { REQUESTS, type SendMessageRequest } from './schema.ts'
@@ -50,14 +52,9 @@ const send = async (ctx: QueueCall, request: SendMessageRequest): Promise<Sent> 
   acceptSend(ctx.queue, request)
   if (request.message.taskId === undefined) own(ctx)
   const idempotencyKey = readIdempotencyKey(ctx.idempotencyKey, request.metadata)
-  const { newTaskId: id } = ctx
-  const wished = toSend(ctx.queue.name, request, ctx.dialect)
+  const send = toSend(ctx.queue.name, request, ctx.dialect)
   const sent = await ctx.services.client.send(
-    {
-      ...wished,
-      ...(id !== undefined && { id }),
-      ...(idempotencyKey !== undefined && { idempotencyKey }),
-    },
+    defined<Send>({ ...send, id: ctx.newTaskId, idempotencyKey }),
     ctx.access,
   )
   if (sent.pushSecret !== undefined) showSecret(ctx, sent.pushSecret)
@@ -75,7 +72,7 @@ const settled = async (ctx: QueueCall, sent: Sent, maxWaitMs: number): Promise<T
   const view = await withDeadline(ctx.signal, maxWaitMs, (signal) =>
     watch.settle(id, sent.after, signal),
   )
-  return view ?? client.get(id, answering(ctx), { artifacts: true })
+  return view ?? client.get(id, answering(ctx))
 }
 
 /** The events after `after` that a stream shows, each under its seq. */
@@ -125,59 +122,60 @@ const subscribe = (ctx: QueueCall, view: TodoView, cursor: number | null) => {
   return events(ctx, todo.id, cursor)
 }
 
-const PUSH_METHODS = {
-  CreateTaskPushNotificationConfig: unary(
-    REQUESTS.TaskPushNotificationConfig,
-    async (ctx: QueueCall, request) => {
+/** A row about the webhooks of one's own task. Refuses: push_unsupported. */
+const pushRow = <S extends z.ZodType, R>(
+  params: S,
+  call: (ctx: QueueCall, params: z.output<S>, scope: Scope) => Promise<R>,
+) =>
+  unary(
+    params,
+    async (ctx: QueueCall, read) => {
       acceptPush(ctx.queue)
-      const asked = toPushConfig(request, ctx.dialect)
-      const { config, secret } = await ctx.services.push.create(
-        request.taskId,
-        asked,
-        own(ctx),
-        ctx.caller,
-      )
+      return call(ctx, read, own(ctx))
+    },
+    own,
+  )
+
+const PUSH_METHODS = {
+  CreateTaskPushNotificationConfig: pushRow(
+    REQUESTS.TaskPushNotificationConfig,
+    async (ctx, request, scope) => {
+      const requested = toPushConfig(request, ctx.dialect)
+      const { push } = ctx.services
+      const { config, secret } = await push.create(request.taskId, requested, scope, ctx.caller)
       showSecret(ctx, secret)
       return fromPushConfig(config)
     },
-    own,
   ),
 
-  GetTaskPushNotificationConfig: unary(
+  GetTaskPushNotificationConfig: pushRow(
     REQUESTS.GetTaskPushNotificationConfigRequest,
-    async (ctx: QueueCall, { taskId, id }) => {
-      acceptPush(ctx.queue)
-      return fromPushConfig(await ctx.services.push.get(taskId, id, own(ctx)))
-    },
-    own,
+    async ({ services }, { taskId, id }, scope) =>
+      fromPushConfig(await services.push.get(taskId, id, scope)),
   ),
 
-  ListTaskPushNotificationConfigs: unary(
+  ListTaskPushNotificationConfigs: pushRow(
     REQUESTS.ListTaskPushNotificationConfigsRequest,
-    async (ctx: QueueCall, { taskId, pageSize, pageToken }) => {
-      acceptPush(ctx.queue)
-      const page = {
-        // Zero is the field's default, and so means that it was not set.
-        ...(pageSize && { pageSize }),
-        ...(pageToken !== undefined && { pageToken }),
-      }
-      const { configs, nextPageToken } = await ctx.services.push.list(taskId, page, own(ctx))
-      return {
+    async ({ services }, { taskId, pageSize, pageToken }, scope) => {
+      // Zero is the field's default, and so means that it was not set.
+      const page = defined<{ pageSize?: number; pageToken?: string }>({
+        pageSize: pageSize || undefined,
+        pageToken,
+      })
+      const { configs, nextPageToken } = await services.push.list(taskId, page, scope)
+      return defined({
         configs: configs.map(fromPushConfig),
-        ...(nextPageToken !== '' && { nextPageToken }),
-      }
+        nextPageToken: nextPageToken || undefined,
+      })
     },
-    own,
   ),
 
-  DeleteTaskPushNotificationConfig: unary(
+  DeleteTaskPushNotificationConfig: pushRow(
     REQUESTS.DeleteTaskPushNotificationConfigRequest,
-    async (ctx: QueueCall, { taskId, id }) => {
-      acceptPush(ctx.queue)
-      await ctx.services.push.delete(taskId, id, own(ctx))
+    async ({ services }, { taskId, id }, scope) => {
+      await services.push.delete(taskId, id, scope)
       return {}
     },
-    own,
   ),
 } satisfies MethodTable<QueueCall>
 
@@ -214,7 +212,7 @@ export const createV1Methods = (options: V1Options) => {
     GetTask: unary(
       REQUESTS.GetTaskRequest,
       async (ctx: QueueCall, { id, historyLength }) => {
-        const view = await ctx.services.client.get(id, answering(ctx), { artifacts: true })
+        const view = await ctx.services.client.get(id, answering(ctx))
         return fromTodo(shown(ctx, view), historyLength)
       },
       answering,
@@ -238,11 +236,7 @@ export const createV1Methods = (options: V1Options) => {
       async (ctx: QueueCall, { id }) => {
         acceptStream(ctx.queue)
         const cursor = toCursor(ctx.lastEventId)
-        return subscribe(
-          ctx,
-          await ctx.services.client.get(id, own(ctx), { artifacts: true }),
-          cursor,
-        )
+        return subscribe(ctx, await ctx.services.client.get(id, own(ctx)), cursor)
       },
       own,
     ),

@@ -3,57 +3,33 @@
  * the text and GET in the proto: both are taken. The `/{tenant}` twins are left out, since no card
  * of ours declares a tenant.
  */
-import type { PathRow } from '../path.ts'
-import type { createV1Methods } from './methods.ts'
-
-type V1Method = keyof ReturnType<typeof createV1Methods>
+import { pathRows } from '../wire/path.ts'
+import type { V1Methods } from './methods.ts'
 
 const CONFIGS = '/tasks/{taskId}/pushNotificationConfigs'
+const CONFIG = `${CONFIGS}/{id=*}` as const
 
-export const V1_PATHS: readonly PathRow<V1Method>[] = [
-  { verb: 'POST', template: '/message:send', method: 'SendMessage', body: 'required' },
-  { verb: 'POST', template: '/message:stream', method: 'SendStreamingMessage', body: 'required' },
-  {
-    verb: 'GET',
-    template: '/tasks',
-    method: 'ListTasks',
-    query: {
-      contextId: 'text',
-      status: 'text',
-      pageSize: 'text',
-      pageToken: 'text',
-      historyLength: 'text',
-      statusTimestampAfter: 'text',
-      includeArtifacts: 'flag',
-    },
-  },
-  { verb: 'GET', template: '/tasks/{id}', method: 'GetTask', query: { historyLength: 'text' } },
-  { verb: 'POST', template: '/tasks/{id=*}:cancel', method: 'CancelTask', body: 'optional' },
-  {
-    verb: 'POST',
-    template: '/tasks/{id=*}:subscribe',
-    method: 'SubscribeToTask',
-    body: 'optional',
-  },
-  { verb: 'GET', template: '/tasks/{id=*}:subscribe', method: 'SubscribeToTask' },
-  {
-    verb: 'POST',
-    template: CONFIGS,
-    method: 'CreateTaskPushNotificationConfig',
-    body: 'required',
-  },
-  {
-    verb: 'GET',
-    template: CONFIGS,
-    method: 'ListTaskPushNotificationConfigs',
-    query: { pageSize: 'text', pageToken: 'text' },
-  },
-  { verb: 'GET', template: `${CONFIGS}/{id=*}`, method: 'GetTaskPushNotificationConfig' },
-  {
-    verb: 'DELETE',
-    template: `${CONFIGS}/{id=*}`,
-    method: 'DeleteTaskPushNotificationConfig',
-    empty: true,
-  },
-  { verb: 'GET', template: '/extendedAgentCard', method: 'GetExtendedAgentCard' },
+const { get, post, remove } = pathRows<keyof V1Methods>()
+
+export const V1_PATHS = [
+  post('/message:send', 'SendMessage'),
+  post('/message:stream', 'SendStreamingMessage'),
+  get('/tasks', 'ListTasks', {
+    contextId: 'text',
+    status: 'text',
+    pageSize: 'text',
+    pageToken: 'text',
+    historyLength: 'text',
+    statusTimestampAfter: 'text',
+    includeArtifacts: 'flag',
+  }),
+  get('/tasks/{id}', 'GetTask', { historyLength: 'text' }),
+  post('/tasks/{id=*}:cancel', 'CancelTask', 'optional'),
+  post('/tasks/{id=*}:subscribe', 'SubscribeToTask', 'optional'),
+  get('/tasks/{id=*}:subscribe', 'SubscribeToTask'),
+  post(CONFIGS, 'CreateTaskPushNotificationConfig'),
+  get(CONFIGS, 'ListTaskPushNotificationConfigs', { pageSize: 'text', pageToken: 'text' }),
+  get(CONFIG, 'GetTaskPushNotificationConfig'),
+  { ...remove(CONFIG, 'DeleteTaskPushNotificationConfig'), empty: true as const },
+  get('/extendedAgentCard', 'GetExtendedAgentCard'),
 ]

@@ -22,10 +22,10 @@ import type {
   TodoView,
 } from '../../domain/todo.ts'
 import type { Send } from '../../service/tasks/client.ts'
-import { readBusy, readEffects, readTimeouts } from '../a2a/send-options.ts'
+import { readSendOptions } from '../a2a/send-options.ts'
 import { INLINE_PUSH, toPushConfig } from './push.ts'
 import type { ListTasksRequest, SendMessageRequest, TaskState } from './schema.ts'
-import type { StreamResponse } from './wire.ts'
+import type { StreamResponse, TaskIds } from './wire.ts'
 
 /** A new state does not compile until it has a name here. */
 export const PROJECTION: Record<State, TaskState> = {
@@ -52,8 +52,6 @@ const taskState = (state: State, retrying: boolean, joining = false): TaskState 
 
 /* -------------------------------------------------------------- to domain */
 
-const toMessage = (message: SendMessageRequest['message']): Message => defined<Message>(message)
-
 /** What SendMessage asks of a queue (its name). Ids that the client left out stay out. */
 export const toSend = (
   queue: string,
@@ -61,18 +59,13 @@ export const toSend = (
   dialect: Dialect,
 ): Send => {
   const push = configuration?.taskPushNotificationConfig
-  const timeouts = readTimeouts(metadata)
-  const busy = readBusy(metadata)
-  const effects = readEffects(metadata)
-  return {
+  return defined<Send>({
     queue,
-    message: toMessage(message),
-    ...(metadata && { metadata }),
-    ...(timeouts && { timeouts }),
-    ...(busy && { busy }),
-    ...(effects && { effects }),
-    ...(push && { push: toPushConfig(push, dialect, INLINE_PUSH) }),
-  }
+    message: defined<Message>(message),
+    metadata,
+    ...readSendOptions(metadata),
+    push: push && toPushConfig(push, dialect, INLINE_PUSH),
+  })
 }
 
 const statesOf = (asked: TaskState): Pick<TodoFilter, 'states' | 'retrying' | 'joining'> => {
@@ -87,35 +80,28 @@ const statesOf = (asked: TaskState): Pick<TodoFilter, 'states' | 'retrying' | 'j
 const DEFAULT_PAGE_SIZE = 50
 
 /** The filter of ListTasks. `statusTimestampAfter` is inclusive, to the millisecond. */
-export const toFilter = (request: ListTasksRequest): TodoFilter => ({
-  ...(request.contextId !== undefined && { contextId: request.contextId }),
-  ...(request.status && statesOf(request.status)),
-  ...(request.statusTimestampAfter && { statusAfter: request.statusTimestampAfter }),
-  ...(request.pageToken !== undefined && { pageToken: request.pageToken }),
-  pageSize: request.pageSize ?? DEFAULT_PAGE_SIZE,
-  includeArtifacts: request.includeArtifacts ?? false,
-})
+export const toFilter = (request: ListTasksRequest): TodoFilter =>
+  defined<TodoFilter>({
+    contextId: request.contextId,
+    ...(request.status && statesOf(request.status)),
+    statusAfter: request.statusTimestampAfter,
+    pageToken: request.pageToken,
+    pageSize: request.pageSize ?? DEFAULT_PAGE_SIZE,
+    includeArtifacts: request.includeArtifacts ?? false,
+  })
 
 /* ------------------------------------------------------------ from domain */
 
-/** The two ids that everything of a task carries. */
-interface TaskIds {
-  taskId: string
-  contextId: string
-}
-
-const idsOf = (todo: Pick<Todo, 'id' | 'contextId'>): TaskIds => ({
-  taskId: todo.id,
-  contextId: todo.contextId,
+const idsOf = ({ id, contextId }: Pick<Todo, 'id' | 'contextId'>): TaskIds => ({
+  taskId: id,
+  contextId,
 })
 
 const some = <T>(items: T[] | undefined): T[] | undefined =>
   items && items.length > 0 ? items : undefined
 
-const fromPart = (part: Part) => {
-  const { text, raw, url, data, metadata, filename, mediaType } = part
-  return defined({ text, raw, url, data, metadata, filename, mediaType })
-}
+const fromPart = ({ text, raw, url, data, metadata, filename, mediaType }: Part) =>
+  defined({ text, raw, url, data, metadata, filename, mediaType })
 
 /** A message of either side, with the ids of its task whatever the sender had put there. */
 const fromMessage = (message: Message, ids: TaskIds) =>
@@ -192,7 +178,7 @@ export const fromTodo = (
     status: fromStatus(state, todo.statusAt, statusMessageOf(view), idsOf(todo)),
     artifacts: { always: shown, some: some(shown), never: undefined }[artifacts],
     history: some(historyOf(view, historyLength)),
-    metadata: some(Object.entries(metadata)) && metadata,
+    metadata: some(Object.keys(metadata)) && metadata,
   })
 }
 

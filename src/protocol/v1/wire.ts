@@ -22,7 +22,8 @@ export interface Task {
 
 export type SendMessageResponse = { task: Task } | { message: Message }
 
-interface TaskIds {
+/** The two ids that everything of a task carries. */
+export interface TaskIds {
   taskId: string
   contextId: string
 }

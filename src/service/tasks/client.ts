@@ -65,7 +65,7 @@ export interface ClientService {
    * (there is a todo with the chosen id), idempotency_conflict (the key was used for another send).
    */
   send(send: Send, access: Access): Promise<Sent>
-  get(id: string, scope: Scope, options?: { artifacts?: boolean }): Promise<TodoView>
+  get(id: string, scope: Scope): Promise<TodoView>
   list(filter: TodoFilter, scope: Scope): Promise<TodoPage>
   /** A todo canceled before is returned as it is. Refuses: not_found, not_cancelable. */
   cancel(id: string, scope: Scope): Promise<TodoView>
@@ -113,12 +113,7 @@ export const createClientService = (parts: ClientParts): ClientService => {
         push: vetted(send, endpoint),
       })
     },
-    get: async (id, scope, options) => {
-      const withArtifacts = options?.artifacts ?? true
-      return orNotFound(
-        await (withArtifacts ? readBatched({ id, scope }) : readView(database, id, scope, false)),
-      )
-    },
+    get: async (id, scope) => orNotFound(await readBatched({ id, scope })),
     list: (filter, scope) => listTodos(database, filter, scope),
     cancel: (id, scope) => cancelTodo(database, metrics, id, scope),
   }

@@ -3,6 +3,7 @@
 import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
 import { $, sql } from '../postgres/sql.ts'
+import { plannedEachTime } from '../postgres/statement.ts'
 
 export interface AnswerLinkRow {
   id: string
@@ -19,7 +20,7 @@ const LINK = columnsOf<AnswerLinkRow>()(['id todoId question expiresAt'], {
 /** A link that has expired says so for a while longer; then it is forgotten. */
 const FORGOTTEN_AFTER = '30 days'
 
-const addStatement = statement<AnswerLinkRow>(
+const addStatement = plannedEachTime<AnswerLinkRow>(
   'answer_link_add',
   sql`with over as (
     delete from answer_links where expires_at < now() - interval '${FORGOTTEN_AFTER}' returning 1)

@@ -7,6 +7,7 @@ import { isUuid } from '../../base/uuid.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
 import { $, sql } from '../postgres/sql.ts'
+import { plannedEachTime } from '../postgres/statement.ts'
 
 /** How many sessions there may be; the oldest give way. */
 const SESSIONS_KEPT = 1000
@@ -70,7 +71,7 @@ export const endBoardSession = async (session: Session, secret: Buffer): Promise
   await session.run(endStatement, { secret })
 }
 
-const revokeStatement = statement<{ id: string }>(
+const revokeStatement = plannedEachTime<{ id: string }>(
   'board_session_revoke',
   sql`delete from board_sessions where ${$.id}::uuid is null or id = ${$.id}::uuid returning id`,
 )
@@ -81,7 +82,7 @@ export const revokeBoardSessions = async (session: Session, id: string | null): 
   return (await session.run(revokeStatement, { id })).length
 }
 
-const addCodeStatement = statement<never>(
+const addCodeStatement = plannedEachTime<never>(
   'board_code_add',
   sql`with over as (delete from board_codes where expires_at <= now() returning 1)
   insert into board_codes (secret_sha256, expires_at)

@@ -9,6 +9,7 @@ import { inStates, LIVE } from '../move/conditions.ts'
 import { type Session, type Statement, statement, type Values } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
 import { $, sql } from '../postgres/sql.ts'
+import { plannedEachTime } from '../postgres/statement.ts'
 import { topics, wakeOf } from '../wake/topics.ts'
 
 const COLUMNS = columnsOf<Endpoint>()([
@@ -54,7 +55,7 @@ export const readEndpointsById = async (
   return new Map((await session.run(some, { ids })).map((row) => [row.id, row]))
 }
 
-const add = statement<Endpoint>(
+const add = plannedEachTime<Endpoint>(
   'endpoint_add',
   sql`insert into endpoints as e (name, token_sha256, queues, verbs, default_lease_seconds,
     interrupt_ttl_seconds, effects, send_per_minute, concurrency, expires_at)
@@ -98,17 +99,17 @@ export const addEndpoint = async (
   return row!
 }
 
-const revoke = statement<Endpoint>(
+const revoke = plannedEachTime<Endpoint>(
   'endpoint_revoke',
   sql`update endpoints e set revoked_at = coalesce(e.revoked_at, now()) where e.id = ${$.id}::uuid
   returning ${COLUMNS}`,
 )
-const rotate = statement<Endpoint>(
+const rotate = plannedEachTime<Endpoint>(
   'endpoint_rotate',
   sql`update endpoints e set token_sha256 = ${$.hash}::bytea where e.id = ${$.id}::uuid and e.revoked_at is null
   returning ${COLUMNS}`,
 )
-const update = statement<Endpoint>(
+const update = plannedEachTime<Endpoint>(
   'endpoint_update',
   sql`update endpoints e set name = coalesce(${$.name}, e.name), queues = coalesce(${$.queues}::text[], e.queues),
     verbs = coalesce(${$.verbs}::text[], e.verbs),
@@ -165,7 +166,7 @@ export const readQueuesServed = async (
   queues: readonly string[],
 ): Promise<string[]> => (await session.run(served, { queues })).map(({ queue }) => queue)
 
-const sentTo = statement<{ queue: string }>(
+const sentTo = plannedEachTime<{ queue: string }>(
   'queues_sent_to',
   sql`select distinct queue from todos where client_id = ${$.client}::uuid and finished_at is null`,
 )
@@ -186,7 +187,7 @@ export const revokeExpired = async (session: Session): Promise<void> => {
   if (expired.length > 0) session.wake([wakeOf(topics.endpoints)])
 }
 
-const deadHolders = statement<{ owner: string; queue: string }>(
+const deadHolders = plannedEachTime<{ owner: string; queue: string }>(
   'endpoints_dead_holders',
   sql`select t.owner, t.queue from todos t join endpoints e on e.id = t.owner
   where ${inStates(OPEN_STATES)}

@@ -9,6 +9,7 @@ import { inStates } from '../move/conditions.ts'
 import { type Database, type Session, statement } from '../postgres/database.ts'
 import { columnsOf } from '../postgres/rows.ts'
 import { $, sql } from '../postgres/sql.ts'
+import { plannedEachTime } from '../postgres/statement.ts'
 import { topics, wakeOf } from '../wake/topics.ts'
 
 const COLUMNS = columnsOf<Queue>()(['name card policy createdAt updatedAt']).select('q')
@@ -21,7 +22,7 @@ const readAll = statement<Queue>(
 /** Oldest first. */
 export const readQueues = (session: Session): Promise<Queue[]> => session.run(readAll, {})
 
-const put = statement<Queue>(
+const put = plannedEachTime<Queue>(
   'queue_put',
   sql`insert into queues as q (name, card, policy) values (${$.name}, ${$.card}::json, ${$.policy}::json)
   on conflict (name) do update set card = excluded.card, policy = excluded.policy, updated_at = now()
@@ -45,7 +46,7 @@ const countLive = statement<{ count: number }>(
   'queue_live',
   sql`select count(*)::int as count from todos where queue = ${$.name} and finished_at is null`,
 )
-const drop = statement<{ name: string }>(
+const drop = plannedEachTime<{ name: string }>(
   'queue_drop',
   sql`delete from queues where name = ${$.name} returning name`,
 )

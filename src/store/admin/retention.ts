@@ -8,6 +8,7 @@
 import { FORGETTABLE, REMAINS } from '../move/pick.ts'
 import { type Session, type Statement, statement } from '../postgres/database.ts'
 import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
+import { plannedEachTime } from '../postgres/statement.ts'
 
 /** Todos looked at by one statement, and events of them that it deletes, about. */
 export const BATCH = { todos: 500, events: 5000 } as const
@@ -48,7 +49,7 @@ interface ForgetRow {
  * The policy is read here and not from a copy, so that a retention unset a moment ago deletes
  * nothing. Limits are literals: planned for a parameter, this would read whole tables.
  */
-const forgetStatement: Statement<ForgetRow> = statement(
+const forgetStatement: Statement<ForgetRow> = plannedEachTime(
   'todos_forget',
   sql`with due as materialized (
     select now() - make_interval(days => (q.policy->>'retentionDays')::int) as before
@@ -102,7 +103,7 @@ export const forgetTodos = async (
 const OF_ONE = `x.todo_id = (select o.todo_id from one o)
     and x.seq between (select o.from_seq from one o) and (select o.until from one o)`
 
-const clearStatement = statement<{ found: boolean }>(
+const clearStatement = plannedEachTime<{ found: boolean }>(
   'todos_clear',
   sql`with one as materialized (
     select r.id, r.todo_id, r.queue, r.from_seq, r.through_seq,

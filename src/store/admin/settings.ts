@@ -2,18 +2,19 @@
 
 import { type Session, statement } from '../postgres/database.ts'
 import { $, sql } from '../postgres/sql.ts'
+import { plannedEachTime } from '../postgres/statement.ts'
 import { topics, wakeOf } from '../wake/topics.ts'
 
 const readAll = statement<{ key: string; value: string }>(
   'settings_read',
   'select key, value from settings',
 )
-const put = statement<never>(
+const put = plannedEachTime<never>(
   'setting_put',
   sql`insert into settings (key, value) values (${$.key}, ${$.value})
   on conflict (key) do update set value = excluded.value, updated_at = now()`,
 )
-const drop = statement<never>('setting_drop', sql`delete from settings where key = ${$.key}`)
+const drop = plannedEachTime<never>('setting_drop', sql`delete from settings where key = ${$.key}`)
 
 export const readSettings = async (session: Session): Promise<ReadonlyMap<string, string>> =>
   new Map((await session.run(readAll, {})).map(({ key, value }) => [key, value]))

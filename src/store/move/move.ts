@@ -119,7 +119,7 @@ const toMoved = (row: MovedRow): Moved => ({
   hasWebhooks: row.hasWebhooks,
 })
 
-/** A limit on how much runs at once has a place again: the holder ended or asked, or was taken over. */
+/** A slot came free under a limit on what runs at once: the holder ended or asked, or lost its todo. */
 const freedSlot = ({ todo, from, formerOwner }: Moved): boolean =>
   HELD_STATES.includes(from) && (!HELD_STATES.includes(todo.state) || todo.owner !== formerOwner)
 

@@ -11,6 +11,7 @@ import { addingConfig, pushValues, WEBHOOKS_CHANGE } from '../move/effects.ts'
 import { type Database, type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
 import { $, sql } from '../postgres/sql.ts'
+import { plannedEachTime } from '../postgres/statement.ts'
 import { scopeSql, scopeValues } from '../todos/scope.ts'
 import { topics, wakeOf } from '../wake/topics.ts'
 
@@ -105,7 +106,7 @@ const drop = statement<{ found: true }>(
   sql`delete from push_configs where todo_id = ${$.id}::uuid and config_id = ${$.config} returning true as found`,
 )
 // A statement of its own, so that it sees what became pending while the first one waited.
-const abandon = statement<never>(
+const abandon = plannedEachTime<never>(
   'push_abandon',
   sql`update deliveries set state = 'dead', reason = 'the config was deleted', settled_at = now()
   where todo_id = ${$.id}::uuid and config_id = ${$.config} and state = 'pending'`,
@@ -124,7 +125,7 @@ export const deletePushConfig = (
     if ((await session.run(drop, values)).length > 0) await session.run(abandon, values)
   })
 
-const rotate = statement<{ until: Date }>(
+const rotate = plannedEachTime<{ until: Date }>(
   'push_rotate',
   sql`update push_configs set secret = ${$.secret}, previous_secret = secret,
     previous_secret_until = now() + make_interval(secs => ${$.overlap}::double precision)

@@ -16,6 +16,7 @@ import { WEBHOOK_FREE } from '../move/conditions.ts'
 import { type Database, type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
 import { $, sql } from '../postgres/sql.ts'
+import { plannedEachTime } from '../postgres/statement.ts'
 import { scopeValues } from '../todos/scope.ts'
 import { topics, wakeOf } from '../wake/topics.ts'
 
@@ -81,7 +82,7 @@ export const listDeliveries = async (
 
 const read = statement<Delivery>('delivery_read', sql`${FROM_LOG} where d.id = ${$.id}::uuid`)
 
-const revive = statement<{ todo_id: string; config_id: string }>(
+const revive = plannedEachTime<{ todo_id: string; config_id: string }>(
   'delivery_revive',
   sql`update deliveries set state = 'pending', attempts = 0, settled_at = null, created_at = clock_timestamp()
   where id = ${$.id}::uuid and state = 'dead' returning todo_id, config_id`,

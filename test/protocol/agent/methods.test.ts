@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { Endpoint } from '../../../src/domain/endpoint.ts'
 import { AGENT_METHODS } from '../../../src/protocol/agent/methods.ts'
-import type { Call, Services } from '../../../src/protocol/method.ts'
+import type { Call, Services } from '../../../src/protocol/wire/method.ts'
 import type { AgentService } from '../../../src/service/claims/agent.ts'
 import { anEndpoint } from '../../http/live-feed.ts'
 import { AT, AT_TEXT, anAttempt, aTodo, aView } from '../a-todo.ts'

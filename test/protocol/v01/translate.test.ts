@@ -1,11 +1,11 @@
 /** Golden pairs of 0.1: its send, its task, its events, and the ids that its clients make. */
 import { describe, expect, test } from 'vitest'
-import type { QueueCall, StreamItem } from '../../../src/protocol/method.ts'
 import type { Task } from '../../../src/protocol/v1/wire.ts'
 import { PARAMS } from '../../../src/protocol/v01/schema.ts'
 import { taskIdOf } from '../../../src/protocol/v01/task-id.ts'
 import { fromStream, fromTask, toFirst, toFollowUp } from '../../../src/protocol/v01/translate.ts'
 import type { Event03, Task03 } from '../../../src/protocol/v03/translate.ts'
+import type { QueueCall, StreamItem } from '../../../src/protocol/wire/method.ts'
 
 const read = (more: object = {}) =>
   PARAMS.TaskSendParams.parse({

@@ -1,11 +1,11 @@
 /** Push configs of 0.3 and 0.1 over rows of 1.0 that keep them in a table. */
 import { describe, expect, test } from 'vitest'
 import { Refusal } from '../../../src/domain/errors.ts'
-import type { QueueCall } from '../../../src/protocol/method.ts'
 import { createV1Methods } from '../../../src/protocol/v1/methods.ts'
 import type { PushConfig } from '../../../src/protocol/v1/wire.ts'
 import { createV01Methods } from '../../../src/protocol/v01/methods.ts'
 import { createV03Methods } from '../../../src/protocol/v03/methods.ts'
+import type { QueueCall } from '../../../src/protocol/wire/method.ts'
 import { queue } from '../v1/build.ts'
 
 const TASK = '11111111-1111-4111-8111-111111111111'

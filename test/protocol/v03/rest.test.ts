@@ -2,9 +2,9 @@
 import { describe, expect, test } from 'vitest'
 import { invalid, Refusal } from '../../../src/domain/errors.ts'
 import type { JsonObject } from '../../../src/domain/todo.ts'
-import { problemOf, WireRefusal } from '../../../src/protocol/errors.ts'
 import { V1_PATHS } from '../../../src/protocol/v1/paths.ts'
 import type { Task } from '../../../src/protocol/v1/wire.ts'
+import { v03RestError } from '../../../src/protocol/v03/errors.ts'
 import { V03_PATHS } from '../../../src/protocol/v03/paths.ts'
 import {
   protoCard,
@@ -13,7 +13,6 @@ import {
   protoSent,
   protoTask,
 } from '../../../src/protocol/v03/proto-json.ts'
-import { v03RestError } from '../../../src/protocol/v03/rest-errors.ts'
 import { REST_PARAMS } from '../../../src/protocol/v03/rest-schema.ts'
 import {
   fromPushConfig,
@@ -21,6 +20,7 @@ import {
   fromStreamed,
   fromTask,
 } from '../../../src/protocol/v03/translate.ts'
+import { problemOf, WireRefusal } from '../../../src/protocol/wire/errors.ts'
 
 const { MessageSendParams, TaskQueryParams, TaskPushNotificationConfig, ListTasks } = REST_PARAMS
 const pathsOf = (read: { error?: { issues: { path: PropertyKey[] }[] } | undefined }) =>

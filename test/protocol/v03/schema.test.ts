@@ -2,10 +2,10 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { Refusal } from '../../../src/domain/errors.ts'
-import { unary } from '../../../src/protocol/method.ts'
-import { readParams } from '../../../src/protocol/params.ts'
 import { PARAMS as PARAMS_01 } from '../../../src/protocol/v01/schema.ts'
 import { PARAMS } from '../../../src/protocol/v03/schema.ts'
+import { unary } from '../../../src/protocol/wire/method.ts'
+import { readParams } from '../../../src/protocol/wire/params.ts'
 
 type Name = keyof typeof PARAMS
 

@@ -1,8 +1,8 @@
 /** Where a stream of 0.3 ends, and what it says is final. */
 import { describe, expect, test } from 'vitest'
-import type { StreamItem } from '../../../src/protocol/method.ts'
 import type { StreamResponse, Task } from '../../../src/protocol/v1/wire.ts'
 import { toStream } from '../../../src/protocol/v03/stream.ts'
+import type { StreamItem } from '../../../src/protocol/wire/method.ts'
 
 type State = Task['status']['state']
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { invalid, REFUSALS, Refusal, type RefusalKind } from '../../../src/domain/errors.ts'
-import { restError } from '../../../src/protocol/a2a/rest-errors.ts'
+import { v03Error } from '../../../src/protocol/v03/errors.ts'
 import {
   A2A_ERRORS,
   API_ERRORS,
@@ -12,8 +12,8 @@ import {
   WIRE_REFUSALS,
   type WireKind,
   WireRefusal,
-} from '../../../src/protocol/errors.ts'
-import { v03Error } from '../../../src/protocol/v03/errors.ts'
+} from '../../../src/protocol/wire/errors.ts'
+import { restError } from '../../../src/protocol/wire/rest-errors.ts'
 
 const KINDS = [...Object.keys(REFUSALS), ...Object.keys(WIRE_REFUSALS)] as ProblemKind[]
 

@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { Refusal } from '../../../src/domain/errors.ts'
-import { WireRefusal } from '../../../src/protocol/errors.ts'
-import { compilePaths, nothingAt, paramsOf, type Query } from '../../../src/protocol/path.ts'
 import { createV1Methods } from '../../../src/protocol/v1/methods.ts'
 import { V1_PATHS } from '../../../src/protocol/v1/paths.ts'
+import { WireRefusal } from '../../../src/protocol/wire/errors.ts'
+import { compilePaths, nothingAt, paramsOf, type Query } from '../../../src/protocol/wire/path.ts'
 
 const paths = compilePaths(V1_PATHS)
 const table = createV1Methods({ publicUrl: () => 'http://x' })

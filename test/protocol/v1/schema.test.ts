@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { violationsOf } from '../../../src/protocol/params.ts'
 import { REQUESTS } from '../../../src/protocol/v1/schema.ts'
+import { violationsOf } from '../../../src/protocol/wire/params.ts'
 
 type Name = keyof typeof REQUESTS
 

@@ -5,17 +5,17 @@
  * calls the same ones.
  */
 import type { z } from 'zod'
-import type { Caller } from '../domain/endpoint.ts'
-import type { Dialect } from '../domain/push.ts'
-import type { Queue } from '../domain/queue.ts'
-import type { AnswerLinks } from '../service/board/answer-links.ts'
-import type { BoardSessions } from '../service/board/sessions.ts'
-import type { AgentService } from '../service/claims/agent.ts'
-import type { OperatorService } from '../service/operator/operator.ts'
-import type { PushService } from '../service/push/configs.ts'
-import type { Access } from '../service/tasks/access.ts'
-import type { ClientService } from '../service/tasks/client.ts'
-import type { Watch } from '../service/watch/watch.ts'
+import type { Caller } from '../../domain/endpoint.ts'
+import type { Dialect } from '../../domain/push.ts'
+import type { Queue } from '../../domain/queue.ts'
+import type { AnswerLinks } from '../../service/board/answer-links.ts'
+import type { BoardSessions } from '../../service/board/sessions.ts'
+import type { AgentService } from '../../service/claims/agent.ts'
+import type { OperatorService } from '../../service/operator/operator.ts'
+import type { PushService } from '../../service/push/configs.ts'
+import type { Access } from '../../service/tasks/access.ts'
+import type { ClientService } from '../../service/tasks/client.ts'
+import type { Watch } from '../../service/watch/watch.ts'
 
 export interface Services {
   client: ClientService
@@ -105,3 +105,19 @@ export const stream = <S extends z.ZodType, R, C extends Call = Call>(
   call: (ctx: C, params: z.output<S>) => Promise<AsyncIterable<StreamItem<R>>>,
   right: Right<C> = anyone,
 ): StreamRow<C, z.output<S>, R> => ({ kind: 'stream', params, right, call })
+
+/**
+ * A row of another version in this one's words: its right and its call, params and result
+ * translated. `to` may be left out where the params are those of the row already.
+ */
+export const over = <C extends Call, P, R, S extends z.ZodType, W>(
+  row: UnaryRow<C, P, R>,
+  params: S,
+  from: (result: R, read: z.output<S>) => W,
+  ...[to]: z.output<S> extends P ? [to?: (read: z.output<S>) => P] : [to: (read: z.output<S>) => P]
+): UnaryRow<C, z.output<S>, W> => ({
+  kind: 'unary',
+  params,
+  right: row.right,
+  call: async (ctx, read) => from(await row.call(ctx, to ? to(read) : (read as P)), read),
+})

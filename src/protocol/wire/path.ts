@@ -3,11 +3,12 @@
  * table, and where that row's params come from. Here too is how such a table is read; a version of
  * the protocol brings its own table (spec 11.3, 11.5).
  */
-import { invalid } from '../domain/errors.ts'
-import type { RestErrorWriter } from './a2a/rest-errors.ts'
+import { defined } from '../../base/defined.ts'
+import { invalid } from '../../domain/errors.ts'
+import { snake } from '../json/object.ts'
 import { WireRefusal } from './errors.ts'
-import { snake } from './json/object.ts'
 import type { MethodTable, QueueCall } from './method.ts'
+import type { RestErrorWriter } from './rest-errors.ts'
 
 type Verb = 'GET' | 'POST' | 'DELETE'
 
@@ -26,6 +27,24 @@ export interface PathRow<Method extends string = string> {
   /** Answered with 204 in place of the result. */
   empty?: true
 }
+
+type Template = PathRow['template']
+
+/** How a table of paths to methods of these names is written down. */
+export const pathRows = <Method extends string>() => ({
+  get: (template: Template, method: Method, query?: PathRow['query']): PathRow<Method> =>
+    defined<PathRow<Method>>({ verb: 'GET', template, method, query }),
+  post: (
+    template: Template,
+    method: Method,
+    body: 'required' | 'optional' = 'required',
+  ): PathRow<Method> => ({ verb: 'POST', template, method, body }),
+  remove: (template: Template, method: Method): PathRow<Method> => ({
+    verb: 'DELETE',
+    template,
+    method,
+  }),
+})
 
 /** A row that a path leads to, with what stands in the path. */
 export interface Found {

@@ -5,9 +5,10 @@
  * refusals there are the wire's own: what can be wrong with a request before anyone serves it.
  * A fault (anything thrown that is neither) has one fixed text; its message stays in the log.
  */
-import { REFUSALS, Refusal, type RefusalKind, type Violation } from '../domain/errors.ts'
-import type { StoredMessage } from '../domain/todo.ts'
-import { fromStored } from './json/todo.ts'
+import { defined } from '../../base/defined.ts'
+import { REFUSALS, Refusal, type RefusalKind, type Violation } from '../../domain/errors.ts'
+import type { StoredMessage } from '../../domain/todo.ts'
+import { fromStored } from '../json/todo.ts'
 
 /** Refused by the wire itself, before a service was asked. */
 export const WIRE_REFUSALS = {
@@ -66,35 +67,37 @@ export interface Problem {
 /** Seconds after which a client may try again where nothing better is known. */
 const RETRY_AFTER = { unavailable: 2, rate_limited: 1 } as const
 
-const ofRefusal = ({ kind, message, detail }: Refusal, requestId: string): Problem => ({
-  kind,
-  // One answer for what is not there and what is not yours: nothing of the refusal shows.
-  ...(kind !== 'not_found' && {
-    ...(message !== REFUSALS[kind] && { message }),
-    ...(detail.violations && { violations: detail.violations }),
-    ...(detail.state !== undefined && { state: detail.state }),
-    ...(detail.error !== undefined && { error: detail.error }),
-    ...(detail.unread && { unread: detail.unread }),
-    ...(detail.limit !== undefined && { limit: detail.limit }),
-    ...(detail.refused && { refused: detail.refused }),
-  }),
-  ...((kind === 'unavailable' || kind === 'rate_limited') && {
-    retryAfterSeconds: Math.max(1, Math.ceil(detail.retryAfterSeconds ?? RETRY_AFTER[kind])),
-  }),
-  ...(kind === 'unavailable' && { requestId }),
-  ...(detail.outcome !== undefined && { outcome: detail.outcome }),
-})
+const ofRefusal = ({ kind, message, detail }: Refusal, requestId: string): Problem => {
+  const { retryAfterSeconds, outcome, id: _, ...shown } = detail
+  const mayRetry = kind === 'unavailable' || kind === 'rate_limited'
+  return defined<Problem>({
+    kind,
+    // What is not there and what is not yours get one answer: nothing of the refusal shows.
+    ...(kind !== 'not_found' && {
+      ...shown,
+      message: message === REFUSALS[kind] ? undefined : message,
+    }),
+    retryAfterSeconds: mayRetry
+      ? Math.max(1, Math.ceil(retryAfterSeconds ?? RETRY_AFTER[kind]))
+      : undefined,
+    requestId: kind === 'unavailable' ? requestId : undefined,
+    outcome,
+  })
+}
+
+const unlessEmpty = <T extends object>(members: T): T | undefined =>
+  Object.keys(members).length > 0 ? members : undefined
 
 /** Reads what was thrown. `requestId` (any short string) shows only where the log holds more. */
 export const problemOf = (thrown: unknown, requestId: string): Problem => {
   if (thrown instanceof Refusal) return ofRefusal(thrown, requestId)
   if (thrown instanceof WireRefusal) {
     const { kind, message, metadata } = thrown
-    return {
+    return defined<Problem>({
       kind,
-      ...(message !== WIRE_REFUSALS[kind] && { message }),
-      ...(Object.keys(metadata).length > 0 && { metadata }),
-    }
+      message: message === WIRE_REFUSALS[kind] ? undefined : message,
+      metadata: unlessEmpty(metadata),
+    })
   }
   return { kind: 'fault', requestId }
 }
@@ -131,14 +134,17 @@ interface Row {
 /** A JSON-RPC error is HTTP 200, but for what proxies and HTTP clients must understand. */
 const ON_RPC: ReadonlySet<number> = new Set([401, 403, 408, 413, 415, 429, 503])
 
-export const textOf = (kind: ProblemKind): string =>
-  kind in REFUSALS ? REFUSALS[kind as RefusalKind] : WIRE_REFUSALS[kind as WireKind]
+export const messageOf = ({ kind, message }: Problem, row: Row): string =>
+  message ??
+  row.message ??
+  (kind in REFUSALS ? REFUSALS[kind as RefusalKind] : WIRE_REFUSALS[kind as WireKind])
 
-const answer = (problem: Problem, row: Row, data: unknown): ErrorAnswer => ({
-  status: ON_RPC.has(row.status) ? row.status : 200,
-  error: { code: row.code, message: problem.message ?? row.message ?? textOf(problem.kind), data },
-  ...(problem.retryAfterSeconds !== undefined && { retryAfterSeconds: problem.retryAfterSeconds }),
-})
+const answer = (problem: Problem, row: Row, data: unknown): ErrorAnswer =>
+  defined<ErrorAnswer>({
+    status: ON_RPC.has(row.status) ? row.status : 200,
+    error: { code: row.code, message: messageOf(problem, row), data },
+    retryAfterSeconds: problem.retryAfterSeconds,
+  })
 
 /* ---------------------------------------------------------------- A2A 1.0 */
 
@@ -146,11 +152,7 @@ const A2A_DOMAIN = 'a2a-protocol.org'
 /** Of reasons that A2A does not define. */
 const OWN_DOMAIN = 'switchboard'
 
-const unsupported = {
-  code: -32004,
-  reason: 'UNSUPPORTED_OPERATION',
-  status: 400,
-} as const satisfies Row
+const unsupported: Row = { code: -32004, reason: 'UNSUPPORTED_OPERATION', status: 400 }
 
 /** The rows whose reason is defined by A2A have an A2A code (-32001 to -32009). */
 export const A2A_ERRORS: Record<ProblemKind, Row> = {
@@ -197,37 +199,29 @@ const typed = (name: string, members: object): object => ({
 
 export const isA2aCode = (code: number): boolean => code <= -32001 && code >= -32009
 
-const metadataOf = ({
-  metadata,
-  state,
-  error,
-  limit,
-  refused,
-  outcome,
-}: Problem): Record<string, string> => ({
-  ...metadata,
-  ...(state !== undefined && { state }),
-  ...(error !== undefined && { error }),
-  ...(limit !== undefined && { limit: String(limit) }),
-  ...(refused !== undefined && { refused: refused.join(', ') }),
-  ...(outcome !== undefined && { outcome }),
-})
-
+/** The google.rpc details, each only where there is something to say. */
 export const detailsOf = (problem: Problem, row: Row): object[] => {
-  const metadata = metadataOf(problem)
+  const { state, error, limit, refused, outcome } = problem
   const { violations, requestId, retryAfterSeconds } = problem
+  const metadata = defined<Record<string, string>>({
+    ...problem.metadata,
+    state,
+    error,
+    limit: limit?.toString(),
+    refused: refused?.join(', '),
+    outcome,
+  })
+  const info = {
+    reason: row.reason,
+    domain: isA2aCode(row.code) ? A2A_DOMAIN : OWN_DOMAIN,
+    metadata: unlessEmpty(metadata),
+  }
   return [
-    typed('ErrorInfo', {
-      reason: row.reason,
-      domain: isA2aCode(row.code) ? A2A_DOMAIN : OWN_DOMAIN,
-      ...(Object.keys(metadata).length > 0 && { metadata }),
-    }),
-    ...(violations ? [typed('BadRequest', { fieldViolations: violations })] : []),
-    ...(retryAfterSeconds !== undefined
-      ? [typed('RetryInfo', { retryDelay: `${retryAfterSeconds}s` })]
-      : []),
-    ...(requestId !== undefined ? [typed('RequestInfo', { requestId })] : []),
-  ]
+    typed('ErrorInfo', defined(info)),
+    violations && typed('BadRequest', { fieldViolations: violations }),
+    retryAfterSeconds !== undefined && typed('RetryInfo', { retryDelay: `${retryAfterSeconds}s` }),
+    requestId !== undefined && typed('RequestInfo', { requestId }),
+  ].filter((detail) => typeof detail === 'object')
 }
 
 /** A2A 1.0 over JSON-RPC: `data` is an array of google.rpc details, each with its `@type`. */
@@ -277,17 +271,18 @@ export const apiError: ErrorWriter = (problem) => {
   const row = API_ERRORS[problem.kind]
   const { violations, state, error, unread, limit, refused, retryAfterSeconds } = problem
   const { metadata, requestId, outcome } = problem
-  return answer(problem, row, {
+  const data = {
     reason: row.reason,
     ...metadata,
-    ...(violations && { violations }),
-    ...(state !== undefined && { state }),
-    ...(error !== undefined && { error }),
-    ...(unread && { unread: unread.map(fromStored) }),
-    ...(limit !== undefined && { limit }),
-    ...(refused && { refused }),
-    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
-    ...(outcome !== undefined && { outcome }),
-    ...(requestId !== undefined && { requestId }),
-  })
+    violations,
+    state,
+    error,
+    unread: unread?.map(fromStored),
+    limit,
+    refused,
+    retryAfterSeconds,
+    outcome,
+    requestId,
+  }
+  return answer(problem, row, defined(data))
 }

@@ -3,7 +3,8 @@
  * and with the same details as over JSON-RPC. `code` is the HTTP status, `status` gRPC's name of
  * the kind of error. A path that is not there is no error of A2A's and is told without details.
  */
-import { A2A_ERRORS, detailsOf, isA2aCode, type Problem, textOf } from '../errors.ts'
+import { defined } from '../../base/defined.ts'
+import { A2A_ERRORS, detailsOf, isA2aCode, messageOf, type Problem } from './errors.ts'
 
 /** A problem as one HTTP answer. */
 interface RestError {
@@ -46,19 +47,16 @@ const isRoute = ({ kind }: Problem): boolean => kind === 'method' || kind === 'v
 export const restError: RestErrorWriter = (problem) => {
   const row = A2A_ERRORS[problem.kind]
   const { status, code } = row
-  return {
+  const error = {
+    code: status,
+    status: statusName(status, code),
+    message: messageOf(problem, row),
+    details: isRoute(problem) ? undefined : detailsOf(problem, row),
+  }
+  return defined<RestError>({
     status,
     code,
-    body: {
-      error: {
-        code: status,
-        status: statusName(status, code),
-        message: problem.message ?? row.message ?? textOf(problem.kind),
-        ...(!isRoute(problem) && { details: detailsOf(problem, row) }),
-      },
-    },
-    ...(problem.retryAfterSeconds !== undefined && {
-      retryAfterSeconds: problem.retryAfterSeconds,
-    }),
-  }
+    body: { error: defined(error) },
+    retryAfterSeconds: problem.retryAfterSeconds,
+  })
 }

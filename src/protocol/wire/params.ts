@@ -4,7 +4,7 @@
  * could not carry unchanged. Names each field at fault by a path such as `message.parts[0].text`.
  */
 import type { z } from 'zod'
-import { invalid, Refusal, type Violation } from '../domain/errors.ts'
+import { invalid, Refusal, type Violation } from '../../domain/errors.ts'
 import type { Call, Row } from './method.ts'
 
 /** Deeper than any honest document; far below what overflows a stack anywhere on the way. */
