@@ -1,7 +1,7 @@
 /**
- * The environment as frozen, typed config, and its only reader in the server
- * (docs/configuration.md, "Environment"). Everything wrong is reported at once, a line for each,
- * and no line shows a value: it may be a secret, or hold one. An empty variable counts as unset.
+ * Reads the environment into a frozen, typed config; nothing else in the server reads it
+ * (docs/configuration.md, "Environment"). All problems are reported at once, a line for each, and
+ * no line shows a value, which may be a secret or hold one. An empty variable counts as unset.
  */
 import { isIP } from 'node:net'
 import path from 'node:path'
@@ -9,25 +9,25 @@ import { z } from 'zod'
 import { type CardKey, readCardKeys } from './config/card-keys.ts'
 
 export interface Config {
-  /** Null: an embedded PostgreSQL in `dataDir`. */
+  /** Null: an embedded PostgreSQL in `dataDir` is used. */
   databaseUrl: string | null
-  /** The same database past a pooler, for what a lent connection cannot do. */
+  /** The same database without its pooler, for what a pooled connection cannot do. */
   directUrl: string | null
-  /** Null: wakes go over the database. */
+  /** Null: wakes go through the database. */
   natsUrl: string | null
   dataDir: string
   host: string
-  /** 0: any free one. */
+  /** 0: any free port. */
   port: number
-  /** Without a trailing slash. Null: the address that is listened on. */
+  /** Has no trailing slash. Null: the address that is listened on. */
   publicUrl: string | null
-  /** The agent card of who names no version. */
+  /** The form of the agent card for clients that name no version. */
   card: 'hybrid' | '1.0'
-  /** Each of them signs every card. */
+  /** Each key signs every card. */
   cardKeys: readonly CardKey[]
   adminToken: string | null
   metricsToken: string | null
-  /** Webhooks may be plain http. */
+  /** Whether webhooks may be plain http. */
   webhookAllowHttp: boolean
   /** CIDRs, addresses and host names that webhooks may lead to although they are not public. */
   webhookAllow: readonly string[]
@@ -53,7 +53,7 @@ const decodes = (text: string): boolean => {
   }
 }
 
-/** What is wrong with a database URL, told without its values; null when it can be used. */
+/** What is wrong with a database URL, without its values; null when it can be used. */
 const databaseUrlProblem = (url: string): string | null => {
   const parts = /^postgres(?:ql)?:\/\/([^/?#]*)(\/[^?#]*)?(\?[^#]*)?(#.*)?$/.exec(url)
   if (!parts) return 'must start with postgres:// or postgresql://'
@@ -76,7 +76,7 @@ const databaseUrlProblem = (url: string): string | null => {
     if (!decodes(text)) return `has a ${part} with a raw '%', which must be written %25`
   }
   if (host === '' && !/[?&]host=./.test(query)) return 'names no host'
-  // The driver reads it so: a missing host is filled in, and then it must be a URL.
+  // The driver fills in a missing host too, and then reads the whole as a URL.
   return URL.canParse(url.replace('@/', '@host/').replace(':///', '://host/'))
     ? null
     : 'cannot be read as a URL'
@@ -101,12 +101,20 @@ const publicUrlProblem = (text: string): string | null => {
   return url.search || url.hash ? "must hold no '?' and no '#'" : null
 }
 
-/** A string that `problem` has nothing to say against. */
-const sound = (problem: (text: string) => string | null) =>
-  z.string().superRefine((text, context) => {
-    const message = problem(text)
-    if (message !== null) context.addIssue({ code: 'custom', message })
-  })
+const withoutSlash = (url: string): string => url.replace(/\/+$/, '')
+
+/** A string in which `problem` finds nothing wrong, and the value that is made of it. */
+const sound = <T = string>(
+  problem: (text: string) => string | null,
+  convert: (text: string) => T = (text) => text as T,
+) =>
+  z
+    .string()
+    .superRefine((text, context) => {
+      const message = problem(text)
+      if (message !== null) context.addIssue({ code: 'custom', message })
+    })
+    .transform(convert)
 
 const token = (minLength: number) =>
   sound((text) => {
@@ -114,7 +122,8 @@ const token = (minLength: number) =>
     return /^[\x21-\x7e]+$/.test(text) ? null : 'must hold printable ASCII without spaces only'
   })
 
-const CARD_FORMS = ['hybrid', '1.0'] as const
+const oneOf = <const T extends readonly string[]>(...values: T) =>
+  z.enum(values, { error: `must be one of ${values.join(', ')}` })
 
 const cardKeys = z.string().transform((text, context) => {
   const { keys, problems } = readCardKeys(text)
@@ -122,7 +131,13 @@ const cardKeys = z.string().transform((text, context) => {
   return keys
 })
 
-/** Whether it is a CIDR, an address or a host name. */
+const hostProblem = (text: string): string | null =>
+  /^[\w.:-]+$/.test(text) ? null : 'must be a host name or an IP address alone'
+
+const portProblem = (text: string): string | null =>
+  /^\d{1,5}$/.test(text) && Number(text) <= 65_535 ? null : 'must be a number from 0 to 65535'
+
+/** Whether the entry is a CIDR, an address or a host name. */
 const isTarget = (entry: string): boolean => {
   const [address = '', bits, ...more] = entry.split('/')
   if (bits === undefined) return isIP(entry) !== 0 || /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/i.test(entry)
@@ -136,43 +151,43 @@ const listOf = (text: string): string[] =>
     .map((entry) => entry.trim())
     .filter((entry) => entry !== '')
 
-const LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
+const targetsProblem = (text: string): string | null =>
+  listOf(text).every(isTarget)
+    ? null
+    : 'must be a list of CIDRs, addresses and host names, with commas between'
 
-const VARIABLES = z.object({
-  DATABASE_URL: sound(databaseUrlProblem).nullable().default(null),
-  DATABASE_DIRECT_URL: sound(databaseUrlProblem).nullable().default(null),
-  SWITCHBOARD_NATS_URL: sound(natsUrlProblem).nullable().default(null),
-  SWITCHBOARD_DATA_DIR: z.string().default('./.switchboard'),
-  HOST: sound((text) =>
-    /^[\w.:-]+$/.test(text) ? null : 'must be a host name or an IP address alone',
-  ).default('127.0.0.1'),
-  PORT: sound((text) =>
-    /^\d{1,5}$/.test(text) && Number(text) <= 65_535 ? null : 'must be a number from 0 to 65535',
-  ).default('4100'),
-  SWITCHBOARD_PUBLIC_URL: sound(publicUrlProblem).nullable().default(null),
-  SWITCHBOARD_CARD: z
-    .enum(CARD_FORMS, { error: `must be one of ${CARD_FORMS.join(', ')}` })
-    .default('hybrid'),
-  SWITCHBOARD_CARD_KEYS: cardKeys.default([]),
-  SWITCHBOARD_ADMIN_TOKEN: token(16).nullable().default(null),
-  SWITCHBOARD_METRICS_TOKEN: token(1).nullable().default(null),
-  SWITCHBOARD_WEBHOOK_ALLOW_HTTP: z
-    .enum(['true', 'false'], { error: 'must be true or false' })
-    .default('false'),
-  SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: sound((text) =>
-    listOf(text).every(isTarget)
-      ? null
-      : 'must be a list of CIDRs, addresses and host names, with commas between',
-  ).default(''),
-  LOG_LEVEL: z.enum(LEVELS, { error: `must be one of ${LEVELS.join(', ')}` }).default('info'),
-})
+const flag = z
+  .enum(['true', 'false'], { error: 'must be true or false' })
+  .transform((text) => text === 'true')
 
-/** Reserved for later, or read by the command line. */
+/** Each member's variable, its value where that is unset, and how it is read. */
+const MEMBERS: { readonly [K in keyof Config]: [string, Config[K], z.ZodType<Config[K]>] } = {
+  databaseUrl: ['DATABASE_URL', null, sound(databaseUrlProblem)],
+  directUrl: ['DATABASE_DIRECT_URL', null, sound(databaseUrlProblem)],
+  natsUrl: ['SWITCHBOARD_NATS_URL', null, sound(natsUrlProblem)],
+  dataDir: ['SWITCHBOARD_DATA_DIR', './.switchboard', z.string()],
+  host: ['HOST', '127.0.0.1', sound(hostProblem)],
+  port: ['PORT', 4100, sound(portProblem, Number)],
+  publicUrl: ['SWITCHBOARD_PUBLIC_URL', null, sound(publicUrlProblem, withoutSlash)],
+  card: ['SWITCHBOARD_CARD', 'hybrid', oneOf('hybrid', '1.0')],
+  cardKeys: ['SWITCHBOARD_CARD_KEYS', [], cardKeys],
+  adminToken: ['SWITCHBOARD_ADMIN_TOKEN', null, token(16)],
+  metricsToken: ['SWITCHBOARD_METRICS_TOKEN', null, token(1)],
+  webhookAllowHttp: ['SWITCHBOARD_WEBHOOK_ALLOW_HTTP', false, flag],
+  webhookAllow: ['SWITCHBOARD_WEBHOOK_ALLOW_CIDRS', [], sound(targetsProblem, listOf)],
+  logLevel: [
+    'LOG_LEVEL',
+    'info',
+    oneOf('fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'),
+  ],
+}
+
+/** Read by the command line, not by the server. */
 const TOLERATED = ['SWITCHBOARD_URL', 'SWITCHBOARD_TOKEN']
 
-/** A variable with a typing error in its name would otherwise do nothing, and say nothing. */
+/** Otherwise a variable with a typo in its name would do nothing, and say nothing. */
 const unknownVariables = (names: string[]): string[] => {
-  const known = [...Object.keys(VARIABLES.shape), ...TOLERATED]
+  const known = [...Object.values(MEMBERS).map(([name]) => name), ...TOLERATED]
   const ours = known.filter((name) => name.startsWith('SWITCHBOARD_'))
   return names
     .filter((name) => name.startsWith('SWITCHBOARD_') && !known.includes(name))
@@ -182,27 +197,15 @@ const unknownVariables = (names: string[]): string[] => {
 /** Throws ConfigError. */
 export const readConfig = (env: NodeJS.ProcessEnv): Readonly<Config> => {
   const set = Object.fromEntries(Object.entries(env).filter(([, value]) => value))
-  const read = VARIABLES.safeParse(set)
-  const problems = [
-    ...(read.error?.issues ?? []).map(({ path: [name], message }) => `${String(name)} ${message}`),
-    ...unknownVariables(Object.keys(set)),
-  ]
-  if (!read.success || problems.length > 0) throw new ConfigError(problems)
-  const { data } = read
-  return Object.freeze({
-    databaseUrl: data.DATABASE_URL,
-    directUrl: data.DATABASE_DIRECT_URL,
-    natsUrl: data.SWITCHBOARD_NATS_URL,
-    dataDir: path.resolve(data.SWITCHBOARD_DATA_DIR),
-    host: data.HOST,
-    port: Number(data.PORT),
-    publicUrl: data.SWITCHBOARD_PUBLIC_URL?.replace(/\/+$/, '') ?? null,
-    card: data.SWITCHBOARD_CARD,
-    cardKeys: data.SWITCHBOARD_CARD_KEYS,
-    adminToken: data.SWITCHBOARD_ADMIN_TOKEN,
-    metricsToken: data.SWITCHBOARD_METRICS_TOKEN,
-    webhookAllowHttp: data.SWITCHBOARD_WEBHOOK_ALLOW_HTTP === 'true',
-    webhookAllow: listOf(data.SWITCHBOARD_WEBHOOK_ALLOW_CIDRS),
-    logLevel: data.LOG_LEVEL,
+  const problems: string[] = []
+  const members = Object.entries(MEMBERS).map(([member, [name, unset, type]]) => {
+    if (set[name] === undefined) return [member, unset]
+    const { data, error } = type.safeParse(set[name])
+    problems.push(...(error?.issues ?? []).map(({ message }) => `${name} ${message}`))
+    return [member, data]
   })
+  problems.push(...unknownVariables(Object.keys(set)))
+  if (problems.length > 0) throw new ConfigError(problems)
+  const config = Object.fromEntries(members) as Config
+  return Object.freeze({ ...config, dataDir: path.resolve(config.dataDir) })
 }

@@ -1,10 +1,10 @@
 /**
- * A PostgreSQL of our own, for where DATABASE_URL is absent. It lives in a data directory and is
- * reached by a unix socket only. One process owns it: starts it, and takes it along when it ends,
- * however it ends. Others that come to the same directory share it.
+ * A PostgreSQL of our own, used where DATABASE_URL is absent. It lives in a data directory and is
+ * reached by a unix socket only. One process owns the server: it starts it, and takes it along when
+ * it ends, however that happens. Other processes on the same directory share it.
  *
- * Not for production: one machine, no backups. What the binaries and the operating systems need is
- * decided in embedded/.
+ * It is not for production: one machine, no backups. What the binaries and the operating systems
+ * need is decided in embedded/.
  */
 import type { ChildProcess } from 'node:child_process'
 import fs from 'node:fs'
@@ -15,24 +15,23 @@ import { type Binaries, clusterFolder, clusterMajors, findBinaries } from './emb
 import { launch, makeCluster, PORT, socketFolder } from './embedded/cluster.ts'
 import { tryLock } from './embedded/lock.ts'
 import { clearCluster, readPostmaster } from './embedded/pid-file.ts'
-import { errorCode } from './embedded/process.ts'
+import { EmbeddedUnavailable, errorCode } from './embedded/process.ts'
 import { chooseRunner, type Runner } from './embedded/runner.ts'
-import { EmbeddedUnavailable } from './embedded/unavailable.ts'
 
 export interface EmbeddedPostgres {
   url: string
   connection: { host: string; port: number; user: string; database: string }
-  /** Of the server's first process. */
+  /** The pid of the server's first process. */
   pid: number
-  /** False: another process started it, and it goes when that one does. */
+  /** False: another process started it, and it ends when that one does. */
   owned: boolean
-  /** Resolves if an owned server ends although nobody stopped it. */
+  /** Resolves if an owned server ends without being stopped. */
   lost: Promise<void>
-  /** Stops an owned server, cutting off who is still connected. Does nothing to a shared one. */
+  /** Stops an owned server and cuts off its remaining clients. Does nothing to a shared one. */
   stop(): Promise<void>
 }
 
-/** Somebody else works on the data directory. */
+/** Another process works on the data directory. */
 export class DataDirInUse extends Error {
   override name = 'DataDirInUse'
   readonly pid: number
@@ -45,14 +44,14 @@ export class DataDirInUse extends Error {
 
 const START_MS = 60_000
 const STOP_MS = 20_000
-/** Room for every pool of a developer's machine, and no process that nobody needs. */
+/** Enough connections for every pool of a developer's machine, and no process that nobody needs. */
 const SETTINGS = ['max_connections=100', 'max_logical_replication_workers=0']
 
-/** For a program of which only one may run on a directory. Throws DataDirInUse. */
+/** Locks the directory, for a program that may run on it only once. Throws DataDirInUse. */
 export const lockDataDir = (dataDir: string): { release(): void } => {
   const dir = openDataDir(dataDir)
   const lock = tryLock(path.join(dir, 'switchboard.lock'))
-  if (!lock.taken) throw new DataDirInUse(dir, lock.pid)
+  if (!lock.acquired) throw new DataDirInUse(dir, lock.pid)
   return { release: lock.release }
 }
 
@@ -65,7 +64,7 @@ export const startEmbedded = async (
   const deadline = Date.now() + START_MS
   for (;;) {
     const lock = tryLock(path.join(dir, 'postgres.lock'))
-    if (lock.taken) return own(dir, lock.release, options.settings ?? [], deadline)
+    if (lock.acquired) return own(dir, lock.release, options.settings ?? [], deadline)
     const shared = await share(dir)
     if (shared) return shared
     if (Date.now() > deadline) {
@@ -77,12 +76,12 @@ export const startEmbedded = async (
   }
 }
 
-/** Its real path, since servers are told apart by it. */
+/** The directory's real path, by which servers are told apart. */
 const openDataDir = (dataDir: string): string => {
   const wanted = path.resolve(dataDir)
   try {
     const first = fs.mkdirSync(wanted, { recursive: true })
-    // Made by root under a strict umask, PostgreSQL's user could not pass through it.
+    // PostgreSQL's user could not pass through a folder that root made under a strict umask.
     if (first && process.getuid?.() === 0) letPass(first, wanted)
     const dir = fs.realpathSync(wanted)
     fs.accessSync(dir, fs.constants.W_OK)
@@ -119,7 +118,7 @@ const own = async (
     await makeCluster(runner, cluster, !settings.includes('fsync=off'))
     socket = socketFolder(runner, cluster)
     const child = await launch(runner, cluster, socket, [...SETTINGS, ...settings], deadline)
-    // The server does not keep node alive; the kernel, or the next owner, ends it after node.
+    // The server does not keep node alive. The kernel, or the next owner, ends it after node.
     child.unref()
     let stopping: Promise<void> | undefined
     const stop = () => {
@@ -147,7 +146,7 @@ const choose = (candidates: Binaries[], dir: string): { runner: Runner; major: n
   )
 }
 
-/** SIGINT ends the sessions and shuts down cleanly. */
+/** Ends the server by SIGINT, which ends the sessions and shuts down cleanly. */
 const end = (child: ChildProcess): Promise<void> =>
   new Promise((resolve) => {
     if (child.exitCode !== null || child.signalCode !== null) return resolve()
@@ -161,12 +160,12 @@ const end = (child: ChildProcess): Promise<void> =>
   })
 
 const reachedBy = (host: string, port: number): Pick<EmbeddedPostgres, 'url' | 'connection'> => ({
-  // The form with ?host= is read by pg, but not by knex.
+  // pg also reads the form with ?host=, but knex does not.
   url: `postgresql://postgres@${encodeURIComponent(host)}:${port}/postgres`,
   connection: { host, port, user: 'postgres', database: 'postgres' },
 })
 
-/** Null while its owner is starting or stopping it. */
+/** The server that another process owns; null while that one starts or stops it. */
 const share = async (dir: string): Promise<EmbeddedPostgres | null> => {
   for (const major of clusterMajors(dir)) {
     const found = readPostmaster(clusterFolder(dir, major))

@@ -1,8 +1,8 @@
 /**
  * Delivers to webhooks. Woken by commits that owe a delivery, and at every interval, it takes what
- * is due and sends many at once but few to one host, so a slow or silent receiver stands in nobody's
- * way. A drain lets the deliveries under way finish; another node sends what was cut short again,
- * under the same id.
+ * is due and sends many at once but few to one host, so a slow or silent receiver stands in
+ * nobody's way. A drain lets the deliveries under way finish; another node sends what was cut short
+ * again, under the same id.
  */
 import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'

@@ -1,8 +1,8 @@
 /**
- * Runs the background workers. Each worker is a name and a loop that ends when its signal fires. One
- * that returns or throws before that is counted, logged and started again after a backoff, and its
- * siblings never notice. What a failure leads to is decided in worker-failures.ts. Workers start in
- * order and stop in reverse.
+ * Runs the background workers. Each worker is a name and a loop that ends when its signal fires.
+ * One that returns or throws before that is counted, logged and started again after a backoff, and
+ * its siblings never notice. What a failure leads to is decided in worker-failures.ts. Workers
+ * start in order and stop in reverse.
  */
 import { defined } from '../base/defined.ts'
 import type { Log } from '../base/log.ts'
@@ -34,7 +34,7 @@ interface WorkerState {
 }
 
 export interface Supervisor {
-  /** Does nothing while running. A worker that has not ended since the last stop starts once it has. */
+  /** Does nothing while running. A worker still ending since the last stop starts after it. */
   start(): void
   /** Resolves once all have ended, or at the deadline. Workers that have not ended are logged. */
   stop(deadlineMs: number): Promise<void>

@@ -1,7 +1,7 @@
 /**
- * The one structured logger: a JSON line for a fact, ids as fields, on stderr, since stdout belongs
- * to data. What could be a secret is struck out by its field's name, two levels deep; never put one
- * into the message itself.
+ * The one structured logger. It writes each fact as a JSON line with ids as fields, to stderr,
+ * since stdout belongs to data. Fields whose names suggest a secret are redacted, two levels deep;
+ * never put a secret into the message itself.
  */
 import pino, { type DestinationStream, type Level, type Logger } from 'pino'
 
@@ -20,10 +20,10 @@ const SECRETS = [
   'connectionString',
 ]
 
-/** `*` stands for one level, so each depth has its own path. */
+/** `*` stands for one level, so each depth needs its own path. */
 const everywhere = (field: string): string[] => [field, `*.${field}`, `*.*.${field}`]
 
-/** Written at once rather than gathered: the last line before a crash is the one that matters. */
+/** Written at once rather than buffered, since the last line before a crash matters most. */
 const stderr = (): DestinationStream => pino.destination({ fd: 2, sync: true })
 
 export const createLog = (level: LogLevel, destination: DestinationStream = stderr()): Log =>

@@ -1,4 +1,4 @@
-/** What is made of something once for all who want it the same way, and forgotten with it. */
+/** Keeps what was made of an object, once for each way, for as long as the object lives. */
 export const createMemo = <Of extends object, Made>() => {
   const kept = new WeakMap<Of, Map<string, Made>>()
   return (of: Of, way: string, make: () => Made): Made => {

@@ -63,8 +63,9 @@ export interface Spacing {
 }
 
 /**
- * The wait before trying again after the `attempt`-th failure (from 1). It doubles up to `maxMs`, and
- * up to half of it is left to `chance` (0..1), so that those who failed together come back apart.
+ * The wait before trying again after the `attempt`-th failure (from 1). It doubles up to `maxMs`,
+ * and up to half of it is left to `chance` (0..1), so that those who failed together come back
+ * apart.
  */
 export const backoffMs = (
   attempt: number,
@@ -85,7 +86,7 @@ export class TimedOut extends Error {
   }
 }
 
-/** A signal that follows `outer` and also fires after `ms`. `end` leaves no timer and no listener. */
+/** A signal that follows `outer` and also fires after `ms`. `end` removes timer and listener. */
 const limited = (ms: number, reason: () => unknown, outer: AbortSignal | undefined) => {
   const limit = new AbortController()
   const timer = setTimeout(() => limit.abort(reason()), ms)

@@ -1,7 +1,7 @@
 /**
- * Ids of the server's making that sort by when they were made (UUIDv7, RFC 9562 5.7): rows made
- * together lie together in every index, and a commit writes a few pages of it instead of one for
- * each row. The 74 bits after the time are random: nobody guesses one.
+ * Ids that the server makes, which sort by the time they were made (UUIDv7, RFC 9562 5.7). Rows
+ * made together lie together in every index, so a commit writes a few of its pages instead of one
+ * for each row. The 74 bits after the time are random, so nobody guesses an id.
  */
 import { randomBytes } from 'node:crypto'
 
@@ -16,5 +16,5 @@ export const newId = (now: number = Date.now()): string => {
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** Callers send any text as an id; text that is not a UUID names nothing and never reaches a cast. */
+/** Callers may send any text as an id. Text that is no UUID names nothing and reaches no cast. */
 export const isUuid = (id: string): boolean => UUID.test(id)

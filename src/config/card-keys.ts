@@ -1,7 +1,7 @@
 /**
  * The keys that sign agent cards: a JWK or a JWK set, inline or in a file. They are tried when the
- * configuration is read, since one that turns out wrong at the first card turns out too late.
- * What is wrong is told without anything of a key.
+ * configuration is read, since the first card would be too late to find one wrong. What is wrong is
+ * reported without any part of a key.
  */
 import {
   createHash,
@@ -15,18 +15,18 @@ import {
 import { readFileSync } from 'node:fs'
 
 export interface CardKey {
-  /** As given, else the thumbprint of the key (RFC 7638). */
+  /** The key's own `kid`, else its thumbprint (RFC 7638). */
   kid: string
   alg: string
-  /** The members that make the key, and no others. */
+  /** The members that make up the key, and no others. */
   jwk: Readonly<Record<string, string>>
 }
 
-/** Each key adds a signature to every card. */
+/** The limit on keys, each of which adds a signature to every card. */
 const KEYS_AT_MOST = 8
 const RSA_BITS_AT_LEAST = 2048
 
-/** Signature algorithms by kind of key, the first where the key names none. */
+/** Signature algorithms by kind of key; the first is used where the key names none. */
 const ALGORITHMS: Readonly<Record<string, readonly string[]>> = {
   'EC P-256': ['ES256'],
   'EC P-384': ['ES384'],
@@ -52,7 +52,7 @@ const textMembers = (key: Given, names: readonly string[]): Record<string, strin
     names.flatMap((name) => (typeof key[name] === 'string' ? [[name, key[name]]] : [])),
   )
 
-/** Members in the order of their names, which is how the thumbprint wants them. */
+/** The public members in the order of their names, which the thumbprint requires. */
 const publicPart = (key: Given): Record<string, string> =>
   textMembers(key, PUBLIC_MEMBERS[String(key.kty)] ?? [])
 
@@ -63,17 +63,17 @@ const thumbprint = (key: Given): string =>
 
 const PROBE = Buffer.from('switchboard')
 
-/** Whether the two halves are of one key. */
+/** Whether the two halves belong to one key. */
 const belongTogether = (privateKey: KeyObject, publicKey: KeyObject): boolean => {
   const hash = privateKey.asymmetricKeyType === 'ed25519' ? null : 'sha256'
   return verify(hash, PROBE, publicKey, sign(hash, PROBE, privateKey))
 }
 
-/** Node reads more than that as base64url, others do not. */
+/** Whether the members are base64url. Node accepts more than that, other readers do not. */
 const isStrict = ({ kty: _kty, crv: _crv, ...material }: Record<string, string>): boolean =>
   Object.values(material).every((text) => /^[\w-]+$/.test(text))
 
-/** Why these members make no key that can sign; null when they do. */
+/** Why these members do not make a key that can sign; null when they do. */
 const materialProblem = (key: Given, members: Record<string, string>): string | null => {
   if (!isStrict(members)) return 'has members that are not base64url'
   try {
@@ -120,7 +120,7 @@ const withoutTwins = (keys: readonly (CardKey | string)[]): (CardKey | string)[]
   })
 }
 
-/** The text itself where it begins like JSON, else what is in the file of that name. */
+/** The value itself where it begins like JSON, else the content of the file of that name. */
 const contentOf = (value: string): string =>
   value.trim().startsWith('{') ? value : readFileSync(value, 'utf8')
 
@@ -130,7 +130,7 @@ const keysIn = (document: unknown): unknown[] | null => {
   return Array.isArray(document.keys) ? document.keys : null
 }
 
-/** All keys of a configured value, or a line for each thing that is wrong with it. */
+/** All keys of a configured value, or one line for each problem with it. */
 export const readCardKeys = (value: string): { keys: CardKey[]; problems: string[] } => {
   const wrong = (...problems: string[]) => ({ keys: [], problems })
   let content: string

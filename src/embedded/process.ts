@@ -1,15 +1,31 @@
 /**
- * What can be known of another process by its number. A number alone says little: it is given out
- * again after its process died, and it stays taken by a zombie that nobody has reaped. So a process
- * is told by its number and the moment it was born.
+ * What can be known of another process by its pid. A pid alone says little: it is given out again
+ * after its process died, and a zombie that nobody has reaped keeps it. So a process is identified
+ * by its pid and the moment it was born.
  */
 import { spawnSync } from 'node:child_process'
 import fs from 'node:fs'
 
+/** No PostgreSQL of our own can be had here. The message tells a person why, and the way out. */
+export class EmbeddedUnavailable extends Error {
+  override name = 'EmbeddedUnavailable'
+}
+
 export const errorCode = (error: unknown): string | undefined =>
   (error as NodeJS.ErrnoException).code
 
-const readOrNull = (file: string): string | null => {
+/** Whether `act` succeeded; false where it failed with this error code. Other errors are thrown. */
+export const unless = (code: string, act: () => unknown): boolean => {
+  try {
+    act()
+    return true
+  } catch (error) {
+    if (errorCode(error) === code) return false
+    throw error
+  }
+}
+
+export const readOrNull = (file: string): string | null => {
   try {
     return fs.readFileSync(file, 'utf8')
   } catch {
@@ -30,20 +46,23 @@ const ps = (pid: number, column: string): string | null => {
   return status === 0 ? stdout.trim() : null
 }
 
-/** True when nothing runs under that number any more; `kill(pid, 0)` succeeds on a zombie. */
-export const isGone = (pid: number): boolean => {
+/** Whether nothing has that pid, not even a zombie. */
+export const isFree = (pid: number): boolean => {
   try {
     process.kill(pid, 0)
+    return false
   } catch (error) {
-    if (errorCode(error) === 'ESRCH') return true
+    return errorCode(error) === 'ESRCH'
   }
-  return statFields(pid)?.[0] === 'Z'
 }
 
-/** When the process was born, in words that only that process has; null where hidden from us. */
+/** Whether nothing runs under that pid any more. */
+export const isGone = (pid: number): boolean => isFree(pid) || statFields(pid)?.[0] === 'Z'
+
+/** When the process was born, as a text that no other process has; null where we may not see it. */
 export const bornAt = (pid: number): string | null => {
   if (process.platform !== 'linux') return ps(pid, 'lstart')
-  // Counted in ticks since the boot, so the boot belongs to it.
+  // The ticks count from the boot, so the boot's id is part of the text.
   const ticks = statFields(pid)?.[19]
   const boot = readOrNull('/proc/sys/kernel/random/boot_id')?.trim() ?? ''
   return ticks === undefined ? null : `${ticks}@${boot}`

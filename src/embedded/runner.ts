@@ -1,15 +1,15 @@
 /**
- * As whom PostgreSQL runs, and from which folder. It refuses to run as root, so root becomes the
- * owner of the data, else the user `postgres` or `nobody`; where that user cannot reach the data
- * (all lies under /root), a user namespace hides from PostgreSQL that it is root.
+ * As which user PostgreSQL runs, and from which folder. It refuses to run as root, so root becomes
+ * the owner of the data, else the user `postgres` or `nobody`. Where that user cannot reach the
+ * data (because all lies under /root), a user namespace hides from PostgreSQL that it is root.
  *
- * No environment is passed on: it holds tokens, and another user's process would show them.
+ * No environment is passed on, since it holds tokens that another user's process would expose.
  */
 import { type SpawnOptions, spawnSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import { type Binaries, clusterFolder, link } from './binaries.ts'
-import { EmbeddedUnavailable } from './unavailable.ts'
+import { EmbeddedUnavailable } from './process.ts'
 
 interface User {
   uid: number
@@ -18,7 +18,7 @@ interface User {
 
 export interface Runner {
   bin: string
-  /** Null: as whoever this process is. */
+  /** Null: the user of this process. */
   user: User | null
   /** Put before every command. */
   prefix: readonly string[]
@@ -32,7 +32,7 @@ const ENVIRONMENT = {
   TZ: 'UTC',
 }
 
-/** A command line and options as spawn takes them. Detached: Ctrl-C is for node alone. */
+/** A command line and options as spawn takes them. Detached, so that Ctrl-C reaches node alone. */
 export const command = (
   runner: Runner,
   words: readonly string[],
@@ -47,7 +47,7 @@ const succeeds = (runner: Runner, words: readonly string[]): boolean =>
 const works = (runner: Runner): boolean =>
   succeeds(runner, [path.join(runner.bin, 'postgres'), '--version'])
 
-/** PostgreSQL ends with node, SIGKILL included. Asked for where the system has a way to say it. */
+/** A prefix that makes PostgreSQL end with node, even by SIGKILL; empty where there is none. */
 export const tiedToNode = (runner: Runner): string[] => {
   const tie = ['setpriv', '--pdeathsig', 'INT', '--']
   return succeeds(runner, [...tie, 'true']) ? tie : []
@@ -75,7 +75,7 @@ const forOrdinary = (
         'user, choose another SWITCHBOARD_DATA_DIR, or set DATABASE_URL.',
     )
   }
-  // initdb looks up its user's name; a uid that has none (docker run --user) borrows one.
+  // initdb looks up its user's name, so a uid without one (docker run --user) borrows a name.
   const named = spawnSync('id', ['-un']).status === 0
   const borrowed: Runner = { bin: binaries.bin, user: null, prefix: NAMESPACE }
   const prefix = !named && succeeds(borrowed, ['true']) ? NAMESPACE : []
@@ -105,7 +105,7 @@ const unprivilegedUser = (): User => {
   return { uid: id('-u', name) || NOBODY, gid: id('-g', name) || NOBODY }
 }
 
-/** The binaries where they are, else a copy of npm's beside the data. */
+/** The binaries where they are, else a copy of npm's package beside the data. */
 const fromReadableFolder = (
   { bin, portable }: Binaries,
   dataDir: string,
@@ -118,7 +118,7 @@ const fromReadableFolder = (
   return works(copied) ? copied : null
 }
 
-/** 60 MB, once: when the install cannot be read by that user, or lacks links and is read-only. */
+/** Copies 60 MB, once, where that user cannot read the install or it is read-only without links. */
 const copy = ({ root, version }: { root: string; version: string }, dataDir: string): string => {
   const name = `postgres-${version}`
   const whole = path.join(dataDir, name)
@@ -137,8 +137,8 @@ const copy = ({ root, version }: { root: string; version: string }, dataDir: str
 const openToAll = (folder: string): void => {
   fs.chmodSync(folder, 0o755)
   for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
-    const place = path.join(folder, entry.name)
-    if (entry.isDirectory()) openToAll(place)
-    else if (entry.isFile()) fs.chmodSync(place, folder.endsWith('/bin') ? 0o755 : 0o644)
+    const file = path.join(folder, entry.name)
+    if (entry.isDirectory()) openToAll(file)
+    else if (entry.isFile()) fs.chmodSync(file, folder.endsWith('/bin') ? 0o755 : 0o644)
   }
 }

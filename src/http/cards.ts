@@ -1,7 +1,6 @@
 /**
- * The public documents about agents: their cards, in the form that the asker speaks, and the keys
- * that their signatures are checked with. Readable from any origin and cacheable; nothing else
- * here is.
+ * The public documents about agents: their cards, in the form that the client speaks, and the keys
+ * that their signatures are checked with. These alone are cacheable and readable from any origin.
  */
 import { createHash } from 'node:crypto'
 import express, { type Request, type RequestHandler, type Response, type Router } from 'express'
@@ -16,7 +15,7 @@ export interface CardParts {
   readQueue: ReadQueue
   publicUrl: () => string
   signer: CardSigner
-  /** What who names no version gets. */
+  /** What clients get that name no version. */
   plainForm: Exclude<CardForm, '0.3'>
 }
 
@@ -44,25 +43,25 @@ interface Document {
   etag: string
 }
 
-/** Only the tag is asked: a card also changes with the server, which no stored time tells. */
+/** Only the tag is compared: a card also changes with the server, which no stored time shows. */
 const send = (req: Request, res: Response, { body, etag }: Document): void => {
   res.set({ ...PUBLIC_HEADERS, ETag: etag })
   if (isKnown(req.headers['if-none-match'], etag)) res.status(304).end()
   else res.type('application/json').send(body)
 }
 
-/** A version that we do not know is no reason to hide the card: it says which ones we do. */
+/** A version we do not know is no reason to hide the card, which says which ones we do know. */
 const formFor = (req: Request, plainForm: CardForm): CardForm => {
   const header = req.get('A2A-Version')
   const query = req.query['A2A-Version']
   if (!header?.trim() && !query) return plainForm
-  const asked = askedVersion(header, query)
-  return asked === '1.0' || asked === '0.3' ? asked : plainForm
+  const version = askedVersion(header, query)
+  return version === '1.0' || version === '0.3' ? version : plainForm
 }
 
 /**
- * Only the 1.0 form is signed: verifiers differ on whether members they do not know were. Its tag
- * is weak: other bytes sign the same card, on each node and after each start.
+ * Only the 1.0 form is signed, because verifiers differ on whether members they do not know were
+ * signed. Its tag is weak, because each node and each start signs the same card with other bytes.
  */
 const documentOf = async (
   form: CardForm,
@@ -100,7 +99,7 @@ const jwks = ({ signer }: CardParts): RequestHandler => {
   return (req, res) => send(req, res, { body, etag })
 }
 
-/** A browser asks first, when it means to send A2A-Version or If-None-Match. */
+/** Browsers ask first when they want to send A2A-Version or If-None-Match. */
 const preflight: RequestHandler = (_req, res) => {
   res
     .set({

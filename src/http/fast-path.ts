@@ -1,7 +1,7 @@
 /**
- * The two busiest paths, answered without the walk through express: a POST to `/agent` or to
- * `/a2a/<queue>` that is spelled in the plainest way. Everything else takes the walk, which leads to
- * the same routes; so what is decided here is only how a request gets there.
+ * The two busiest paths, answered without going through express: a POST to `/agent` or to
+ * `/a2a/<queue>` that is spelled in the plainest way. Everything else goes through express, which
+ * leads to the same routes, so all that is decided here is how a request gets there.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Route } from './bindings/rpc-route.ts'
@@ -11,7 +11,7 @@ export interface FastPathParts {
   agent: Route
   /** What express would do before a route. */
   prepare(req: IncomingMessage, res: ServerResponse): void
-  /** What it would do with an error that a route lets through. */
+  /** What express would do with an error that a route lets through. */
   fail(error: unknown, res: ServerResponse): void
   viaExpress: RequestListener
 }

@@ -1,22 +1,23 @@
 /**
  * The socket: listening, and closing in bounded time. When the server stops, streams and waits have
- * been told to end, and requests under way may finish. It goes on listening as long as they do, so
- * that whoever looks is told that this node is not ready, and where to come later; then it closes.
+ * been told to end, and requests under way may finish. Until they have, it goes on listening, so
+ * that health checks are answered with "not ready" and clients with when to retry; then it closes.
  */
 import { createServer, type RequestListener, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { withTimeout } from '../base/time.ts'
 
 export interface Listener {
-  /** Rejects with EADDRINUSE and the like. Answers with the address that is listened on. */
+  /** Resolves to the URL that is listened on; rejects with EADDRINUSE and the like. */
   start(handler: RequestListener): Promise<string>
-  /** Requests under way get at most so many ms; what has not ended by then is cut off. */
+  /** Requests under way get at most this many ms; those that have not ended by then are cut off. */
   stop(limitMs: number): Promise<void>
   url(): string
   /** The address and port that are listened on; null while there are none. */
   address(): { host: string; port: number } | null
 }
 
-/** A request must be read within this; a client that trickles its header is cut off. */
+/** A request must be read within these; a client that trickles its headers is cut off. */
 const HEADERS_MS = 15_000
 const REQUEST_MS = 60_000
 const IDLE_MS = 20
@@ -30,7 +31,7 @@ export const createListener = ({ host, port }: { host: string; port: number }): 
   const underWay = new Set<ServerResponse>()
   let stopping = false
 
-  /** The client takes its next request elsewhere. */
+  /** Makes the client open a new connection, to another node, for its next request. */
   const partAfter = (res: ServerResponse): void => {
     if (!res.headersSent) res.setHeader('Connection', 'close')
   }
@@ -41,31 +42,19 @@ export const createListener = ({ host, port }: { host: string; port: number }): 
     if (stopping) partAfter(res)
   }
 
-  /** Of the requests under way now; the ones that come meanwhile are refused, and not waited for. */
-  const finished = (limitMs: number): Promise<void> => {
-    const waitedFor = new Set(underWay)
-    for (const res of waitedFor) partAfter(res)
-    return new Promise((resolve) => {
-      const limit = setTimeout(resolve, limitMs)
-      const check = (): void => {
-        if (waitedFor.size > 0) return
-        clearTimeout(limit)
-        resolve()
-      }
-      for (const res of waitedFor) {
-        res.once('close', () => {
-          waitedFor.delete(res)
-          check()
-        })
-      }
-      check()
+  /** Waits for the requests under way now; those that come meanwhile are refused anyway. */
+  const finished = async (limitMs: number): Promise<void> => {
+    const closed = [...underWay].map((res) => {
+      partAfter(res)
+      return new Promise((resolve) => res.once('close', resolve))
     })
+    await withTimeout(limitMs, 'requests', () => Promise.all(closed)).catch(() => {})
   }
 
   const close = (limitMs: number): Promise<void> =>
     new Promise((resolve) => {
       const cut = setTimeout(() => server.closeAllConnections(), limitMs)
-      // A connection whose last answer ends meanwhile would be kept open for a next request.
+      // A connection whose last answer ends meanwhile would be kept open for another request.
       const idle = setInterval(() => server.closeIdleConnections(), IDLE_MS)
       server.close(() => {
         clearTimeout(cut)

@@ -1,4 +1,4 @@
-/** What is asked without speaking a protocol: alive, ready, metrics. */
+/** What can be asked without speaking a protocol: alive, ready, metrics. */
 import express, { type RequestHandler, type Router } from 'express'
 import { bearerToken, challengeFor, isSameToken } from './request/auth.ts'
 
@@ -9,7 +9,7 @@ interface Readiness {
 }
 
 export interface OpsParts {
-  /** Of this server, as /healthz shows it. */
+  /** The version of this server, as /healthz shows it. */
   version: string
   ready: () => Promise<Readiness>
   metrics: { contentType: string; metrics(): Promise<string> }

@@ -1,11 +1,12 @@
 /**
- * The whole HTTP face as one express app, and the short way past it (fast-path.ts): middleware in
- * order, mounts, and what is said where nothing is mounted or something broke. Decides where things
- * are, not what they do.
+ * The whole HTTP surface as one express app, and the short way past it (fast-path.ts): middleware
+ * in order, mounts, and the answers where nothing is mounted or something broke. It decides where
+ * things are, not what they do.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import express, { type ErrorRequestHandler, type Express, type Router } from 'express'
 import helmet from 'helmet'
+import { defined } from '../base/defined.ts'
 import type { Log } from '../base/log.ts'
 import type { CardForm } from '../protocol/a2a/card-forms.ts'
 import { type CardSigner, createCardSigner } from '../protocol/a2a/card-signature.ts'
@@ -18,7 +19,7 @@ import {
   type Version,
   versionFor,
 } from '../protocol/versions.ts'
-import { a2aError, apiError, type ErrorWriter } from '../protocol/wire/errors.ts'
+import { a2aError, apiError } from '../protocol/wire/errors.ts'
 import type { Call, MethodTable, QueueCall, Services } from '../protocol/wire/method.ts'
 import type { Answered } from '../rpc/answer.ts'
 import { createRest } from '../rpc/rest.ts'
@@ -31,19 +32,19 @@ import { cardRouter } from './cards.ts'
 import { fastPath } from './fast-path.ts'
 import { type OpsParts, opsRouter } from './ops.ts'
 import { createAuth } from './request/auth.ts'
+import type { BodyOptions } from './request/body.ts'
 import {
   nameRequest,
   requestedExtensions,
   requestedQueue,
   requestedVersion,
-  requestId,
   requestIdOf,
 } from './request/request.ts'
 import type { StreamOptions, StreamOutcome } from './stream/sse.ts'
 
 type Surface = 'a2a' | 'agent' | 'operator'
 
-/** Told of what happens, for metrics. */
+/** Hears of what happens, for metrics. */
 export interface HttpObserver {
   answered?(surface: Surface, answered: Answered): void
   streamOpened?(surface: Surface): void
@@ -55,12 +56,12 @@ export interface HttpParts extends OpsParts {
   services: Services
   readQueue: ReadQueue
   authenticate: Authenticate
-  /** Null: there is no operator by token. */
+  /** Null: no token makes its bearer the operator. */
   adminToken: string | null
   log: Pick<Log, 'debug' | 'warn' | 'error'>
-  /** Where clients reach us, with or without a trailing slash; asked at each use. */
+  /** Where clients reach us, with or without a trailing slash; a function is called at each use. */
   publicUrl: string | (() => string)
-  /** The agent card of who names no version; absent: the hybrid one. */
+  /** The agent card for clients that name no version; absent: the hybrid one. */
   cardForm?: Exclude<CardForm, '0.3'>
   /** Absent: cards are not signed. */
   cardSigner?: CardSigner
@@ -73,9 +74,9 @@ export interface HttpParts extends OpsParts {
   /** The longest a blocking SendMessage waits, in milliseconds. */
   maxWaitMs?: number
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
-  /** How often an open stream's right is looked at again. */
+  /** How often the right to an open stream is checked again. */
   recheckMs?: number
-  /** Fires when the server stops: streams end, waits are answered as things are. */
+  /** Fires when the server stops: streams end, and waits are answered with the current state. */
   stopping?: AbortSignal
   observe?: HttpObserver
 }
@@ -85,11 +86,14 @@ const secure = helmet({
     useDefaults: false,
     directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] },
   },
-  // Whether names under this one are served by TLS only is known to whoever terminates it.
+  // Only whoever terminates TLS knows whether all names under this one are served by it.
   strictTransportSecurity: false,
 })
 
-/** What helmet says is the same for every request: it is asked once. */
+/**
+ * The headers of JSON answers, which a page with scripts replaces with its own. Helmet sets the
+ * same for every request, so it is asked once.
+ */
 const SECURITY_HEADERS: [string, string][] = []
 secure(
   {} as IncomingMessage,
@@ -100,21 +104,17 @@ secure(
   () => undefined,
 )
 
-/** Of JSON answers; a page with scripts sets its own over these. */
-const setSecurityHeaders = (res: ServerResponse): void => {
+/** What every request gets before it is answered. */
+const prepare = (req: IncomingMessage, res: ServerResponse): void => {
+  nameRequest(req, res)
   for (const [name, value] of SECURITY_HEADERS) res.setHeader(name, value)
-}
-
-const securityHeaders: express.RequestHandler = (_req, res, next) => {
-  setSecurityHeaders(res)
-  next()
 }
 
 const notFound: express.RequestHandler = (_req, res) => {
   res.status(404).json({ error: { code: 404, message: 'There is nothing here' } })
 }
 
-/** What express itself refuses (a malformed path) has a status; all else is ours to answer for. */
+/** What express itself refuses (a malformed path) has a status; everything else is our fault. */
 const answerFailure =
   (log: Pick<Log, 'error'>) =>
   (error: unknown, res: ServerResponse): void => {
@@ -122,17 +122,12 @@ const answerFailure =
     const given = (error as { status?: unknown } | null)?.status
     const status = typeof given === 'number' && given >= 400 && given < 500 ? given : 500
     if (status === 500) log.error({ request: id, err: error }, 'a request failed')
-    // Where an answer has begun already it cannot be taken back, only broken off.
+    // An answer that has begun cannot be taken back, only broken off.
     if (res.headersSent) return void res.destroy()
     const message = status === 500 ? 'Internal error' : 'Bad request'
     const body = JSON.stringify({ error: { code: status, message, requestId: id } })
     res.writeHead(status, { 'Content-Type': 'application/json; charset=utf-8' }).end(body)
   }
-
-const lastErrorHandler =
-  (fail: ReturnType<typeof answerFailure>): ErrorRequestHandler =>
-  (error, _req, res, _next) =>
-    fail(error, res)
 
 /** What the endpoints of a surface have in common. */
 const shared = (parts: HttpParts, surface: Surface): ExchangeParts => {
@@ -147,9 +142,7 @@ const shared = (parts: HttpParts, surface: Surface): ExchangeParts => {
       opened: () => observe?.streamOpened?.(surface),
       closed: (outcome) => observe?.streamClosed?.(surface, outcome),
     },
-    ...(sse && { sse }),
-    ...(stopping && { stopping }),
-    ...(recheckMs !== undefined && { recheckMs }),
+    ...defined({ sse, stopping, recheckMs }),
   }
 }
 
@@ -159,15 +152,14 @@ const reporting = ({ log, observe }: HttpParts, surface: Surface) => ({
   onCall: (call: Answered) => observe?.answered?.(surface, call),
 })
 
-const bodyOptions = (parts: HttpParts, mediaTypes: readonly string[]) => ({
-  mediaTypes,
-  ...(parts.bodyLimitBytes !== undefined && { limitBytes: parts.bodyLimitBytes }),
-  ...(parts.bodyTimeoutMs !== undefined && { timeoutMs: parts.bodyTimeoutMs }),
-})
+const bodyOptions = (
+  { bodyLimitBytes, bodyTimeoutMs }: HttpParts,
+  mediaTypes: readonly string[],
+): BodyOptions => defined({ mediaTypes, limitBytes: bodyLimitBytes, timeoutMs: bodyTimeoutMs })
 
 const A2A_MEDIA_TYPES = ['application/json', 'application/a2a+json']
 
-/** What a row of A2A is given: the caller's right opens the queue, which says what is extended. */
+/** What a method row of A2A is given. The queue's card says which extensions there are. */
 const enterA2a =
   ({ services }: HttpParts) =>
   async (
@@ -202,18 +194,14 @@ const a2aRoute = (parts: HttpParts, versions: readonly Version[]): Route => {
     }),
     body: bodyOptions(parts, A2A_MEDIA_TYPES),
     open: (req, facts, res) => {
-      const served = () => versionFor(versions, ...requestedVersion(req))
-      return {
-        serve: served,
-        enter: () => enter(req, res, requestedQueue(req), facts, served()),
-      }
+      const serve = () => versionFor(versions, ...requestedVersion(req))
+      return { serve, enter: () => enter(req, res, requestedQueue(req), facts, serve()) }
     },
   })
 }
 
-/** Everything below: path and version choose the row. */
+/** Everything below a queue's URL: path and version choose the row. */
 const a2aRestRoute = (parts: HttpParts, versions: readonly Version[]): express.RequestHandler => {
-  const enter = enterA2a(parts)
   return restRoute({
     ...shared(parts, 'a2a'),
     rest: createRest(reporting(parts, 'a2a')),
@@ -221,23 +209,22 @@ const a2aRestRoute = (parts: HttpParts, versions: readonly Version[]): express.R
     versions,
     checkVersion: (req, query, version) =>
       checkVersion(versions, req.get('A2A-Version'), query.get('A2A-Version'), version),
-    enter,
+    enter: enterA2a(parts),
   })
 }
 
-/** Below a queue's own URL, which is that of JSON-RPC. Without groups: nothing is decoded. */
+/** Paths below a queue's own URL, which is JSON-RPC's. Without groups, express decodes nothing. */
 const REST_PATHS = /^\/a2a\/[^/]+\/.*[^/]/i
 
 /** POST /agent and POST /operator: one table, batches and notifications as JSON-RPC has them. */
 const apiRoute = (parts: HttpParts, surface: Surface, table: MethodTable): Route => {
-  const writeError: ErrorWriter = apiError
-  const served = { table, writeError }
+  const served = { table, writeError: apiError }
   return rpcRoute<Call>({
     ...shared(parts, surface),
     rpc: createRpc<Call>({
       ...reporting(parts, surface),
       tables: [served],
-      writeError,
+      writeError: apiError,
       batches: true,
       ...(surface === 'agent' && { turnOf }),
     }),
@@ -252,7 +239,7 @@ const apiRoute = (parts: HttpParts, surface: Surface, table: MethodTable): Route
 export interface Http {
   /** To be mounted in another app, at its root. */
   router: Express
-  /** The same, to be listened with. */
+  /** The same as a request listener. */
   listener: RequestListener
 }
 
@@ -268,17 +255,20 @@ export const createHttp = (parts: HttpParts): Http => {
   const versions = createVersions({
     publicUrl,
     signCard: signer.sign,
-    ...(maxWaitMs !== undefined && { maxWaitMs }),
+    ...defined({ maxWaitMs }),
   })
   const a2a = a2aRoute(parts, versions)
   const agent = apiRoute(parts, 'agent', parts.agentTable)
   const fail = answerFailure(parts.log)
   const app = express()
   app.disable('x-powered-by')
-  // Tags are set where they mean something; hashing every answer means nothing.
+  // Tags are set where they mean something, which a hash of every answer does not.
   app.set('etag', false)
-  app.use(requestId, securityHeaders)
-  // The busiest first: express tries one path after the other.
+  app.use((req, res, next) => {
+    prepare(req, res)
+    next()
+  })
+  // The busiest come first, since express tries one path after the other.
   app.all('/a2a/:queue', a2a)
   app.all('/agent', agent)
   app.all('/operator', apiRoute(parts, 'operator', parts.operatorTable))
@@ -287,10 +277,7 @@ export const createHttp = (parts: HttpParts): Http => {
   app.all(REST_PATHS, a2aRestRoute(parts, versions))
   if (parts.feeds) app.use(parts.feeds)
   app.use(notFound)
-  app.use(lastErrorHandler(fail))
-  const prepare = (req: IncomingMessage, res: ServerResponse): void => {
-    nameRequest(req, res)
-    setSecurityHeaders(res)
-  }
+  const failLast: ErrorRequestHandler = (error, _req, res, _next) => fail(error, res)
+  app.use(failLast)
   return { router: app, listener: fastPath({ a2a, agent, prepare, fail, viaExpress: app }) }
 }

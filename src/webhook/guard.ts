@@ -1,25 +1,25 @@
 /**
- * Where a webhook may lead: to public addresses only, unless the operator has listed more. Looked
- * at twice: the URL when a config is made, without asking any name server, and every address a name
- * stands for when a connection is made, since a name may mean something else by then.
+ * Where a webhook may lead: to public addresses only, unless the operator has listed more. This is
+ * checked twice: the URL when a config is made, without asking any name server, and every address
+ * of its name when a connection is made, since the name may have come to mean something else.
  */
 import { networkInterfaces } from 'node:os'
 import ipaddr from 'ipaddr.js'
 
 export interface GuardOptions {
   allowHttp: boolean
-  /** CIDRs, addresses and names that are allowed whatever they are. */
+  /** CIDRs, addresses and names that are allowed even if they are not public. */
   allow: readonly string[]
-  /** Where this node listens: never a target, listed or not. */
+  /** Where this node listens, which is never a target, listed or not. */
   own: () => { host: string; port: number } | null
 }
 
 export interface Guard {
-  /** What is wrong with the URL of a webhook; null for one that may be kept. */
+  /** What is wrong with the URL of a webhook; null where it may be kept. */
   urlProblem(url: string): string | null
-  /** Why this address, which `host` stands for, is no target; null for one that is. */
+  /** Why this address of `host` may not be connected to; null where it may. */
   addressProblem(host: string, address: string, port: number): string | null
-  /** The name is one of the operator's: this machine may know it, and name servers not. */
+  /** Whether the operator listed the name, which name servers may not know but this machine may. */
   isListed(host: string): boolean
 }
 
@@ -27,7 +27,7 @@ const URL_LENGTH_AT_MOST = 2048
 
 type Range = [ipaddr.IPv4 | ipaddr.IPv6, number]
 
-/** `10.0.0.0/8`, `::1`; null for what is a name. */
+/** Reads `10.0.0.0/8` or `::1`; null for a name. */
 const toRange = (text: string): Range | null => {
   if (ipaddr.isValidCIDR(text)) return ipaddr.parseCIDR(text)
   if (!ipaddr.IPv4.isValidFourPartDecimal(text) && !ipaddr.IPv6.isValid(text)) return null
@@ -38,9 +38,9 @@ const toRange = (text: string): Range | null => {
 const isWithin = (address: ipaddr.IPv4 | ipaddr.IPv6, [base, bits]: Range): boolean =>
   address.kind() === base.kind() && address.match([base, bits])
 
-/** All that is handed out to the public internet; everything beside it is kept for other uses. */
+/** All IPv6 addresses of the public internet; the rest are kept for other uses. */
 const GLOBAL_IPV6: Range = [ipaddr.parse('2000::'), 3]
-/** Within that, and yet not the internet: documentation, the new and the old. */
+/** Ranges within it that are not the internet: the new and the old one for documentation. */
 const DOCUMENTATION: Range[] = [
   [ipaddr.parse('3fff::'), 20],
   [ipaddr.parse('2001:db8::'), 32],
@@ -52,23 +52,23 @@ const isPublic = (address: ipaddr.IPv4 | ipaddr.IPv6): boolean => {
   return isWithin(address, GLOBAL_IPV6) && !DOCUMENTATION.some((range) => isWithin(address, range))
 }
 
-/** An IPv4 address however it is wrapped, so that a list of IPv4 ranges means it, too. */
+/** An IPv4 address mapped into IPv6 as itself, so that IPv4 ranges in the list cover it, too. */
 const unwrapped = (address: ipaddr.IPv4 | ipaddr.IPv6): ipaddr.IPv4 | ipaddr.IPv6 =>
   address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress()
     ? address.toIPv4Address()
     : address
 
-/** Names that stand for no host of the internet (RFC 6761, 6762, 8375, and common use). */
+/** Names that never belong to a host of the internet (RFC 6761, 6762, 8375, and common use). */
 const LOCAL_NAME = /(^|\.)(localhost|local|localdomain|internal|intranet|lan|home\.arpa|corp|home)$/
 
-/** A host as it compares: no brackets, no trailing dot, lower case. */
+/** A host in the form it is compared in: no brackets, no trailing dot, lower case. */
 const plainHost = (host: string): string =>
   host
     .replace(/^\[(.*)\]$/, '$1')
     .replace(/\.$/, '')
     .toLowerCase()
 
-/** The host as it was written, before the URL parser made one spelling of it. */
+/** The host as it was written, before the URL parser normalizes it. */
 const writtenHost = (url: string): string | null =>
   /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#\\]*@)?(\[[^\]]*\]|[^:/?#\\]*)/i.exec(url)?.[1] ?? null
 
@@ -80,7 +80,7 @@ const same = (one: string, other: string): boolean =>
   ipaddr.isValid(other) &&
   unwrapped(ipaddr.parse(one)).toString() === unwrapped(ipaddr.parse(other)).toString()
 
-/** Whether who listens on `host` is reached at `address`. */
+/** Whether a server that listens on `host` is reached at `address`. */
 const listensAt = (host: string, address: string): boolean => {
   const listening = plainHost(host)
   if (!ipaddr.isValid(listening)) return isLoopback(address)
@@ -96,7 +96,7 @@ export const createGuard = ({ allowHttp, allow, own }: GuardOptions): Guard => {
   const isListed = (host: string): boolean => names.has(plainHost(host))
 
   const addressProblem = (host: string, text: string, port: number): string | null => {
-    // A zone says through which of our interfaces: nobody outside can mean one.
+    // A zone names one of our own interfaces, which nobody outside can mean.
     if (text.includes('%') || !ipaddr.isValid(text)) return 'is not an address'
     const self = own()
     if (self && self.port === port && listensAt(self.host, text)) return 'is this server itself'
@@ -113,7 +113,7 @@ export const createGuard = ({ allowHttp, allow, own }: GuardOptions): Guard => {
       const local = LOCAL_NAME.test(host) || !host.includes('.')
       return local ? 'must not lead to a local name' : null
     }
-    // Octal, hexadecimal, one number, digits of other scripts: only disguises need them.
+    // Octal, hexadecimal, one number, digits of other scripts: only a disguise needs them.
     const isIPv4 = !url.hostname.startsWith('[')
     if (isIPv4 && plainHost(written) !== host) return 'must spell its address in the usual way'
     const problem = addressProblem(host, host, Number(url.port || (isHttps(url) ? 443 : 80)))
@@ -126,7 +126,7 @@ export const createGuard = ({ allowHttp, allow, own }: GuardOptions): Guard => {
     urlProblem: (text) => {
       if (text.length > URL_LENGTH_AT_MOST)
         return `must be at most ${URL_LENGTH_AT_MOST} characters`
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: the URL parser would drop some of them
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: the URL parser would drop some
       if (/[\u0000-\u0020\u007f\\]/.test(text))
         return 'must hold no spaces, control characters and backslashes'
       const written = writtenHost(text)

@@ -1,7 +1,7 @@
 /**
- * One POST to a webhook, with an end to everything: connecting, waiting, reading. A name is resolved
- * and all its addresses vetted at each connection, and the connection goes to the very address that
- * was vetted. Redirects are not followed; nothing is sent but what the caller gives.
+ * One POST to a webhook, with a limit on everything: connecting, waiting, reading. At each
+ * connection the name is resolved and all its addresses are vetted, and the connection goes to the
+ * very address that was vetted. Redirects are not followed, and only what the caller gives is sent.
  */
 import { lookup, Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
@@ -18,7 +18,7 @@ export interface PostOptions {
 }
 
 export interface Poster {
-  /** `timeoutMs` is the longest it may take in all. Rejects only where the signal fires. */
+  /** `timeoutMs` limits the whole attempt. Rejects only when the signal fires. */
   post(
     url: string,
     headers: Record<string, string>,
@@ -28,19 +28,19 @@ export interface Poster {
   close(): Promise<void>
 }
 
-/** Read of an answer at most; nobody looks at it. */
+/** How much of an answer is read at most; nobody looks at it. */
 const ANSWER_BYTES = 64 * 1024
 const HEADER_BYTES = 16 * 1024
 const RETRY_AFTER_AT_MOST = 86_400
 
-/** The target is not one that may be connected to. */
+/** The target may not be connected to. */
 class Forbidden extends Error {
   override name = 'Forbidden'
 }
 
 /**
- * By the name servers, not by the C library: that one has four threads for the whole process, and a
- * zone that does not answer would take all of them.
+ * Asks the name servers, not the C library, which has four threads for the whole process: a zone
+ * that does not answer would block all of them.
  */
 const askNameServers = async (host: string): Promise<string[]> => {
   const resolver = new Resolver({ timeout: 3000, tries: 2 })
@@ -50,7 +50,7 @@ const askNameServers = async (host: string): Promise<string[]> => {
   throw (answers[0] as PromiseRejectedResult).reason
 }
 
-/** Names that the operator listed may be known to this machine alone. */
+/** Names that the operator listed are looked up by this machine, which alone may know them. */
 const defaultResolve =
   (guard: Guard) =>
   async (host: string): Promise<string[]> =>
@@ -71,7 +71,7 @@ const vettedConnect = ({
   const connector = buildConnector({ timeout: connectMs, maxCachedSessions: 0 })
   const connectTo = (options: ConnectOptions, address: string): Promise<Connected[1]> =>
     new Promise((done, failed) => {
-      // The certificate is still that of the name.
+      // The certificate must still be that of the name.
       const to = { ...options, hostname: address, servername: options.servername ?? '' }
       connector(to, (...[error, socket]) => (error ? failed(error) : done(socket)))
     })
@@ -102,15 +102,15 @@ const vettedConnect = ({
   }
 }
 
-/** Seconds that the receiver wishes for; by its own clock where it names a moment. */
+/** The seconds the receiver asks us to wait; where it names a moment, by its own clock. */
 const retryAfterOf = (headers: Record<string, unknown>): number | null => {
-  const wish = String(headers['retry-after'] ?? '').trim()
-  if (/^\d{1,9}$/.test(wish)) return Math.min(Number(wish), RETRY_AFTER_AT_MOST)
-  const seconds = (Date.parse(wish) - Date.parse(String(headers.date ?? ''))) / 1000
+  const value = String(headers['retry-after'] ?? '').trim()
+  if (/^\d{1,9}$/.test(value)) return Math.min(Number(value), RETRY_AFTER_AT_MOST)
+  const seconds = (Date.parse(value) - Date.parse(String(headers.date ?? ''))) / 1000
   return Number.isFinite(seconds) ? Math.min(Math.max(0, seconds), RETRY_AFTER_AT_MOST) : null
 }
 
-/** What went wrong, in words that hold nothing of the answer. */
+/** What went wrong, in words that repeat nothing of the answer. */
 const failureOf = (error: unknown, timedOut: boolean): Tried => {
   if (timedOut) return { failure: 'no answer in time' }
   if (error instanceof Forbidden) return { failure: error.message, final: true }
@@ -122,13 +122,13 @@ const failureOf = (error: unknown, timedOut: boolean): Tried => {
 export const createPoster = (options: PostOptions): Poster => {
   const agent = new Agent({
     connect: vettedConnect(options),
-    // Each try has an end of its own.
+    // Each attempt has a time limit of its own.
     headersTimeout: 0,
     bodyTimeout: 0,
     maxHeaderSize: HEADER_BYTES,
     maxResponseSize: -1,
     pipelining: 1,
-    // One that is kept would go on to an address after its name has come to mean another.
+    // A connection kept longer would go on to an address after its name has come to mean another.
     keepAliveTimeout: 4000,
     keepAliveMaxTimeout: 30_000,
   })
@@ -147,7 +147,7 @@ export const createPoster = (options: PostOptions): Poster => {
         dispatcher: agent,
         signal: limit.signal,
       })
-      // The status is the answer; what follows is let go, up to a point and not for long.
+      // Only the status counts. The rest is read and dropped, up to a limit of size and time.
       await answer.body.dump({ limit: ANSWER_BYTES, signal: limit.signal }).catch(() => {})
       const retryAfterSeconds = retryAfterOf(answer.headers)
       return {

@@ -1,6 +1,6 @@
 /**
  * Standard Webhooks: secrets, and the signature by which a receiver knows that a delivery is ours
- * and not an old one played again.
+ * and not a replay of an old one.
  */
 import { createHmac, randomBytes } from 'node:crypto'
 
@@ -8,7 +8,7 @@ const PREFIX = 'whsec_'
 
 export const newSecret = (): string => `${PREFIX}${randomBytes(32).toString('base64')}`
 
-/** One signature for each secret: a receiver takes whichever it knows. */
+/** One signature for each secret; a receiver uses whichever it knows. */
 export const signatureOf = (
   secrets: readonly string[],
   id: string,

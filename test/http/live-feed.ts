@@ -9,7 +9,7 @@ import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import express, { type Router } from 'express'
 import type { Caller, Endpoint } from '../../src/domain/endpoint.ts'
 import type { FeedEvent } from '../../src/domain/todo.ts'
-import { requestId } from '../../src/http/request/request.ts'
+import { nameRequest } from '../../src/http/request/request.ts'
 import type { Gap } from '../../src/service/watch/subscription.ts'
 import type { Watch } from '../../src/service/watch/watch.ts'
 
@@ -115,7 +115,13 @@ export const silent = { debug: () => undefined, warn: () => undefined, error: ()
 /** Listens on a free port. */
 export const serve = async (...routers: Router[]) => {
   const app = express()
-  app.use(requestId, ...routers)
+  app.use(
+    (req, res, next) => {
+      nameRequest(req, res)
+      next()
+    },
+    ...routers,
+  )
   const server = app.listen(0, '127.0.0.1')
   await once(server, 'listening')
   return {

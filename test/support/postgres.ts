@@ -59,8 +59,8 @@ const isAbandoned = (file: string): boolean => {
   try {
     fs.accessSync(file, fs.constants.W_OK)
     const lock = tryLock(file)
-    if (lock.taken) lock.release()
-    return lock.taken
+    if (lock.acquired) lock.release()
+    return lock.acquired
   } catch {
     return false
   }

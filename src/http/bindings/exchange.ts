@@ -1,9 +1,10 @@
 /**
- * One request and its answer, whichever binding reads it: who asks, how the answer leaves as JSON
- * or as an event stream, and that a client which hangs up ends its own waiting and nothing else.
- * Decides nothing but HTTP.
+ * One request and its answer, whichever binding reads it: who the caller is, and how the answer
+ * leaves as JSON or as an event stream. A client that hangs up ends its own waiting and nothing
+ * else. Only HTTP is decided here.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { defined } from '../../base/defined.ts'
 import type { Caller } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
 import type { Call } from '../../protocol/wire/method.ts'
@@ -25,21 +26,15 @@ export interface ExchangeParts {
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
   stopping?: AbortSignal
   onStream?: StreamObserver
-  /** How often an open stream's right is looked at again. */
+  /** How often the right to an open stream is checked again. */
   recheckMs?: number
 }
 
-/** A binding: what it answers, and how it words what HTTP itself refuses. */
+/** What a binding answers, and how it words what HTTP itself refuses. */
 export interface Binding<Req extends IncomingMessage> {
   /** May throw what reading the request refuses. */
   answer(req: Req, facts: CallFacts, res: ServerResponse): Promise<Answer>
   refuse(req: Req, error: unknown, requestId: string): Answer
-}
-
-const setRefusalHeaders = (req: IncomingMessage, res: ServerResponse, status: number): void => {
-  if (status === 401) res.setHeader('WWW-Authenticate', challengeFor(req))
-  // What is left of the body is not read, so the next request could not be found behind it.
-  if (status === 413 || status === 408) res.setHeader('Connection', 'close')
 }
 
 export const sendJson = (
@@ -47,12 +42,14 @@ export const sendJson = (
   res: ServerResponse,
   { status, body, mediaType, retryAfterSeconds, allow }: Extract<Answer, { kind: 'json' }>,
 ): void => {
-  setRefusalHeaders(req, res, status)
+  if (status === 401) res.setHeader('WWW-Authenticate', challengeFor(req))
+  // The rest of the body is not read, so the next request could not be found behind it.
+  if (status === 413 || status === 408) res.setHeader('Connection', 'close')
   if (allow !== undefined) res.setHeader('Allow', allow)
   if (retryAfterSeconds !== undefined && (status === 429 || status === 503)) {
     res.setHeader('Retry-After', String(retryAfterSeconds))
   }
-  // Not res.json: express would look at the request, its own settings and the type once more.
+  // Not res.json, for which express would check the request, its own settings and the type again.
   const text = JSON.stringify(body)
   res.statusCode = status
   res.setHeader('Cache-Control', 'no-store')
@@ -61,7 +58,7 @@ export const sendJson = (
   res.end(text)
 }
 
-/** What a caller may do: a stream ends when that is not the same any more. */
+/** What a caller may do. A stream ends when this changes. */
 const rightsOf = (caller: Caller): string =>
   caller.kind === 'operator'
     ? caller.kind
@@ -74,7 +71,7 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
 ) => {
   const { auth, sse, stopping, onStream, recheckMs } = parts
 
-  /** Also who asks, where that is known. */
+  /** The answer, and the caller where that is known. */
   const answerTo = async (
     req: Req,
     res: ServerResponse,
@@ -83,7 +80,7 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
     const requestId = requestIdOf(res)
     try {
       const caller: Caller = await auth(req)
-      // Another node, or this one after its restart, serves what has not begun.
+      // What has not begun is left to another node, or to this one after its restart.
       if (stopping?.aborted) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
       const facts = {
         caller,
@@ -108,8 +105,8 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
     const granted = rightsOf(caller)
     const unwatch = reauthorize({
       stillAllowed: async () => rightsOf(await auth(req)) === granted,
-      revoke: revoke,
-      ...(recheckMs !== undefined && { everyMs: recheckMs }),
+      revoke,
+      ...defined({ everyMs: recheckMs }),
     })
     onStream?.opened()
     const outcome = await writeStream(res, frames, { ...sse, signal, onError })

@@ -1,7 +1,7 @@
 /**
  * The HTTP+JSON binding of every queue: the path says which version's rows may serve, the headers
- * whether they do. That a path is not there, and with OPTIONS what it takes, is told to anyone: the
- * paths are those of the specification, whatever the queue.
+ * whether they do. Anyone may learn that a path does not exist, or by OPTIONS what it takes, since
+ * the paths are those of the specification, whatever the queue.
  */
 import type { ServerResponse } from 'node:http'
 import type { Request, RequestHandler } from 'express'
@@ -16,11 +16,11 @@ import { type CallFacts, type ExchangeParts, exchange, sendJson } from './exchan
 export interface RestRouteParts extends ExchangeParts {
   rest: Rest
   body: BodyOptions
-  /** All that are served, the preferred one first. */
+  /** All versions that are served, the preferred one first. */
   versions: readonly Version[]
-  /** Refuses where the request does not ask for this version. */
+  /** Throws where the request does not ask for this version. */
   checkVersion(req: Request, query: Query, version: Version): void
-  /** What a row is given; may refuse. */
+  /** What a method row is given; may refuse. */
   enter(
     req: Request,
     res: ServerResponse,
@@ -30,7 +30,7 @@ export interface RestRouteParts extends ExchangeParts {
   ): Promise<QueueCall>
 }
 
-/** `Accept` names this type itself; a wildcard does not. */
+/** Whether `Accept` names this very type, which a wildcard does not. */
 const acceptsOf =
   (req: Request) =>
   (mediaType: string): boolean =>
@@ -45,13 +45,13 @@ const wanted = (req: Request, { rest }: Version, requestId: string): Wanted => (
   accepts: acceptsOf(req),
 })
 
-/** A path of a version: no two have one in common. */
-interface Place {
+/** A path of a version. No two versions share one. */
+interface VersionPath {
   version: Version
   found: readonly Found[]
 }
 
-const placeOf = (versions: readonly Version[], path: string): Place | null => {
+const findPath = (versions: readonly Version[], path: string): VersionPath | null => {
   for (const version of versions) {
     const found = version.rest.paths.at(path)
     if (found.length > 0) return { version, found }
@@ -62,7 +62,7 @@ const placeOf = (versions: readonly Version[], path: string): Place | null => {
 export const restRoute = (parts: RestRouteParts): RequestHandler => {
   const { rest, body, versions, checkVersion, enter } = parts
 
-  const answerAt = ({ version, found }: Place, queue: string) =>
+  const answerAt = ({ version, found }: VersionPath, queue: string) =>
     exchange<Request>(parts, {
       answer: async (req, facts, res) => {
         const query = readQuery(req.url)
@@ -82,11 +82,11 @@ export const restRoute = (parts: RestRouteParts): RequestHandler => {
 
   return async (req, res) => {
     const { queue, path } = targetOf(req.path)
-    const place = placeOf(versions, path)
-    if (place && req.method === 'OPTIONS') {
-      res.set('Allow', allowOf(place.version.rest, place.found)).status(204).end()
-    } else if (place) {
-      await answerAt(place, queue)(req, res)
+    const known = findPath(versions, path)
+    if (known && req.method === 'OPTIONS') {
+      res.set('Allow', allowOf(known.version.rest, known.found)).status(204).end()
+    } else if (known) {
+      await answerAt(known, queue)(req, res)
     } else {
       const preferred = wanted(req, versions[0]!, requestIdOf(res))
       sendJson(req, res, rest.refuse(nothingAt(path), preferred))

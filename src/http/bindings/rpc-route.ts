@@ -8,7 +8,7 @@ import { type CallFacts, type ExchangeParts, exchange, sendJson } from './exchan
 export interface RpcRouteParts<C extends Call> extends ExchangeParts {
   rpc: Rpc<C>
   body: BodyOptions
-  /** Which table serves the request and what its rows are given. */
+  /** Which table serves the request, and what its rows are given. */
   open(
     req: IncomingMessage,
     facts: CallFacts,
@@ -16,10 +16,10 @@ export interface RpcRouteParts<C extends Call> extends ExchangeParts {
   ): Pick<RpcCall<C>, 'serve' | 'enter'>
 }
 
-/** Answers one request. Needs nothing of express. */
+/** Answers one request, without express. */
 export type Route = (req: IncomingMessage, res: ServerResponse) => Promise<void>
 
-/** Says by `Accept` that it reads event streams, and nothing else. */
+/** Whether `Accept` names event streams and nothing else. */
 const wantsEventsOnly = ({ headers: { accept } }: IncomingMessage): boolean =>
   accept?.split(',').every((range) => /^\s*text\/event-stream\s*(;|$)/i.test(range)) ?? false
 

@@ -1,6 +1,6 @@
 /**
  * `/answer/:secret`: one question and a plain form, for a person without an account. It works
- * without scripts. Looking at it changes nothing, so a mail program's preview spends no link.
+ * without scripts. Opening it changes nothing, so a mail program's preview spends no link.
  */
 import { type ErrorRequestHandler, type Request, type Response, Router } from 'express'
 import type { Log } from '../../base/log.ts'
@@ -63,39 +63,42 @@ const page = (title: string, content: Html): string =>
 </html>
 `.text
 
-const partLine = ({ text, url, data, filename, mediaType }: Part): Html => {
+const partHtml = ({ text, url, data, filename, mediaType }: Part): Html => {
   if (text !== undefined) return html`<p class="words" dir="auto">${text}</p>`
   if (data !== undefined) return html`<pre>${JSON.stringify(data, null, 2)}</pre>`
   return html`<p class="words" dir="auto">${filename ?? url ?? mediaType ?? 'a file'}</p>`
 }
 
-const words = (message: Message): Html[] => message.parts.map(partLine)
+const words = (message: Message): Html[] => message.parts.map(partHtml)
 
 const moment = (at: Date): Html =>
   html`<time datetime="${at.toISOString()}">${at.toISOString().replace('T', ' ').slice(0, 16)} UTC</time>`
 
-/** What was typed, to be shown again where it was refused. */
+/** What was typed into each field, to be shown again where it was refused. */
 type Typed = (name: string) => string | null
+
+type Choice = readonly [value: string, label: string]
+
+const YES_NO: readonly Choice[] = [
+  ['true', 'Yes'],
+  ['false', 'No'],
+]
+
+const choiceOf = (choice: unknown, i: number): Choice => [
+  String(i),
+  typeof choice === 'string' ? choice : JSON.stringify(choice),
+]
 
 const control = (field: Field, i: number, typed: string | null): Html => {
   const name = `f${i}`
   const needed = field.required ? html` required` : ''
   if (field.kind === 'choice' || field.kind === 'boolean') {
-    const choices =
-      field.kind === 'choice'
-        ? field.choices.map((choice, at) => [
-            String(at),
-            typeof choice === 'string' ? choice : JSON.stringify(choice),
-          ])
-        : [
-            ['true', 'Yes'],
-            ['false', 'No'],
-          ]
+    const choices = field.kind === 'choice' ? field.choices.map(choiceOf) : YES_NO
     return html`<fieldset><legend>${field.label}</legend>${choices.map(
       ([value, label]) =>
-        html`<label class="choice"><input type="radio" name="${name}" value="${value!}"${needed}${
+        html`<label class="choice"><input type="radio" name="${name}" value="${value}"${needed}${
           typed === value && html` checked`
-        }> <span dir="auto">${label!}</span></label>`,
+        }> <span dir="auto">${label}</span></label>`,
     )}</fieldset>`
   }
   const long = field.long || field.kind === 'json'
@@ -123,7 +126,7 @@ const controls = (schema: LinkedQuestion['schema'], typed: Typed): Html[] =>
 
 const form = ({ schema, until }: LinkedQuestion, typed: Typed, wrong: readonly string[]): Html =>
   html`<form method="post" class="answering">
-${wrong.length > 0 && html`<div role="alert" class="wrong">${wrong.map((line) => html`<p>${line}</p>`)}</div>`}
+${wrong.length > 0 && html`<div role="alert" class="wrong">${wrong.map((text) => html`<p>${text}</p>`)}</div>`}
 ${controls(schema, typed)}
 <label for="by">Your name</label>
 <input id="by" name="by" autocomplete="name" maxlength="${NAME_LENGTH}" value="${typed('by') ?? ''}" dir="auto" required>
@@ -131,16 +134,16 @@ ${controls(schema, typed)}
 <p class="help">This link answers this one question, once, until ${moment(until)}.</p>
 </form>`
 
-const byWhom = (answered: NonNullable<LinkedQuestion['answered']>): Html =>
+const answeredBy = (answered: NonNullable<LinkedQuestion['answered']>): Html =>
   html`<p role="status"><strong>Answered by <bdi>${
     answered.by ?? (answered.here ? 'somebody with this link' : 'an operator')
   }</bdi></strong> at ${moment(answered.at)}.</p>`
 
-const outcome = (question: LinkedQuestion, taken: boolean): Html => {
+const outcome = (question: LinkedQuestion, accepted: boolean): Html => {
   const { status, answered } = question
   if (answered) {
-    return html`${byWhom(answered)}<p>${
-      taken
+    return html`${answeredBy(answered)}<p>${
+      accepted
         ? 'Thank you. The agent goes on with it; you can close this page.'
         : 'A question is answered once. Nothing was changed.'
     }</p>`
@@ -171,7 +174,7 @@ const send = (res: Response, status: number, text: string): void => {
 
 const NOTHING: Typed = () => null
 
-/** 410 where it is over: a program reads the status, a person the page. */
+/** Shows the question, or with 410 that it is over: programs read the status, people the page. */
 const show = (res: Response, question: LinkedQuestion | null): void => {
   if (!question) {
     send(res, 404, lost())
@@ -189,7 +192,7 @@ const partsOf = ({ schema }: LinkedQuestion, typed: Typed): Part[] => {
   return [{ text }]
 }
 
-/** What is to be put right, in words; a refusal of anything else is thrown on. */
+/** What has to be corrected, for a person to read. Any other refusal is thrown on. */
 const wrongs = (error: unknown): string[] => {
   if (error instanceof NotOfKind) return [error.message]
   if (!(error instanceof Refusal && error.kind === 'invalid')) throw error
@@ -211,7 +214,7 @@ const secretOf = (req: Request): string => {
   return secret
 }
 
-/** Half an escape in the address is no secret of ours. */
+/** An address with half an escape holds no secret of ours. */
 const undecodable: ErrorRequestHandler = (error, _req, res, next) => {
   if (error instanceof URIError) show(res, null)
   else next(error)
@@ -229,13 +232,9 @@ export const createAnswerPage = ({ links, log }: AnswerPageParts): Router => {
     const secret = secretOf(req)
     const question = await links.open(secret)
     if (question?.status === 'answered') {
-      send(res, 409, whole(question, outcome(question, false)))
-      return
+      return send(res, 409, whole(question, outcome(question, false)))
     }
-    if (question?.status !== 'open') {
-      show(res, question)
-      return
-    }
+    if (question?.status !== 'open') return show(res, question)
     const body = new URLSearchParams(await readText(req, BODY))
     const typed: Typed = (name) => body.get(name)
     try {
@@ -245,10 +244,7 @@ export const createAnswerPage = ({ links, log }: AnswerPageParts): Router => {
       const fault = unkeepable(given)
       if (fault) throw new NotOfKind(`An answer ${fault.description}`)
       const answered = await links.answer(secret, given)
-      if (!answered) {
-        show(res, null)
-        return
-      }
+      if (!answered) return show(res, null)
       const { question: now, taken } = answered
       if (now.status === 'open') throw new Refusal('unavailable')
       const status = taken ? 200 : now.status === 'answered' ? 409 : 410

@@ -1,9 +1,7 @@
 /**
- * What the board is told of its todos: cards with what a line needs, lane by lane, and the
- * snapshot that its feed begins with. Who connects in the same moment with the same right shares
- * one reading of it.
+ * What the board is told of its todos: cards, lane by lane, and the snapshot that its feed begins
+ * with. Boards that connect at the same moment with the same right share one reading of it.
  */
-
 import type { Caller } from '../../domain/endpoint.ts'
 import { PHASES, type Phase, phaseOf } from '../../domain/lifecycle.ts'
 import type { Failure, JsonObject, Message } from '../../domain/todo.ts'
@@ -20,25 +18,25 @@ import type {
 import type { ReadSnapshot } from '../stream/feeds.ts'
 import type { Frame } from '../stream/sse.ts'
 
-/** How many cards of a lane come with a snapshot; more are asked for as one scrolls. */
+/** How many cards of a lane come with a snapshot. The page asks for more as one scrolls. */
 export const CARDS = 50
 const TITLE_LENGTH = 160
 const SAID_LENGTH = 600
-/** A form that is longer is left to the drawer. */
+/** A longer form is left to the drawer. */
 const FORM_LENGTH = 4000
 
-/** Cut to length, but not through a character. */
+/** The text cut to length, but not through a character. */
 const cut = (text: string, length: number): string =>
   text.length <= length ? text : `${text.slice(0, length - 1).toWellFormed()}…`
 
-/** A line for a person: its text, or what there is instead. */
-const lineOf = (message: Message): string => {
+/** A message as text for a person: its text parts, else the names of what it holds. */
+const textOf = (message: Message): string => {
   const texts = message.parts.flatMap(({ text }) => (text === undefined ? [] : [text]))
   if (texts.length > 0) return texts.join(' ')
   return message.parts.map(({ filename, mediaType }) => filename ?? mediaType ?? 'data').join(', ')
 }
 
-/** The server leaves a code and a detail, an agent a failure of its own. */
+/** The server stores a code and a detail, an agent a failure of its own. */
 const failureOf = (result: JsonObject | null): Failure | null => {
   const { error, detail } = result ?? {}
   if (typeof error === 'string') {
@@ -56,9 +54,9 @@ const questionOf = (question: NonNullable<BoardCard['question']>) => {
 }
 
 const saidBy = (status: Message | undefined): string =>
-  status?.role === 'ROLE_AGENT' ? cut(lineOf(status), SAID_LENGTH) : ''
+  status?.role === 'ROLE_AGENT' ? cut(textOf(status), SAID_LENGTH) : ''
 
-const progressLine = (progress: BoardCard['progress']): string => {
+const progressText = (progress: BoardCard['progress']): string => {
   const { note, percent } = progress ?? {}
   return [note, percent === undefined ? undefined : `${percent} %`].filter(Boolean).join(', ')
 }
@@ -78,8 +76,8 @@ export const fromCard = ({ view, question, client, progress }: BoardCard) => {
     maxAttempts: todo.maxAttempts,
     claimant: todo.claimant,
     client,
-    title: first ? cut(lineOf(first), TITLE_LENGTH) : '',
-    said: progressLine(progress) || saidBy(status),
+    title: first ? cut(textOf(first), TITLE_LENGTH) : '',
+    said: progressText(progress) || saidBy(status),
     error: todo.state === 'failed' ? failureOf(result) : null,
     retryAt: fromTimeOrNull(todo.nextRetryAt),
     dueAt: fromTimeOrNull(todo.dueAt),
@@ -129,9 +127,9 @@ export const readSnapshot = async (board: Board, filter: BoardFilter, caller: Ca
 }
 
 /**
- * Reads the frame of a snapshot; its id is a cursor that was read before it, so that it holds
- * everything up to there. One that was begun before is too old for who comes now; who comes while
- * one is being read shares the next one.
+ * Reads the frame of a snapshot. Its id is a cursor that was read before it, so the snapshot holds
+ * everything up to there. A reading under way began too early for whoever comes now, so all who
+ * come during it share the next one.
  */
 export const createSnapshots = (board: Board, position: () => Promise<number>): ReadSnapshot => {
   const reading = new Map<

@@ -1,7 +1,7 @@
 /**
  * Logging in to the board and out again. A token comes in a JSON body that only the page itself may
- * post; a one-time code may stand in a URL, since it is spent by the first look. Failures are
- * bounded for each address, so that nobody guesses at leisure.
+ * post; a one-time code may stand in a URL, since the first use spends it. Failures are bounded for
+ * each address, so that nobody guesses at leisure.
  */
 import type { IncomingMessage } from 'node:http'
 import { type Request, type Response, Router } from 'express'
@@ -28,13 +28,14 @@ export const readCookie = (req: IncomingMessage): string | null => {
 }
 
 /**
- * Counts an attempt before it is looked at, or a burst in parallel would go uncounted; a success
- * is given back. Forgets the oldest address when there are too many: memory is bounded first.
+ * Counts an attempt before it is checked, or a burst in parallel would go uncounted, and takes a
+ * success back. When there are too many addresses the oldest is forgotten: memory is bounded first.
  */
 const createGate = () => {
   const failures = new Map<string, { count: number; until: number }>()
   return {
-    enter(address: string): { passed: () => void } {
+    /** Returns the function that takes the attempt back, to be called once it has passed. */
+    enter(address: string): () => void {
       const now = performance.now()
       let entry = failures.get(address)
       if (!entry || entry.until <= now) {
@@ -50,10 +51,8 @@ const createGate = () => {
       }
       const counted = entry
       counted.count += 1
-      return {
-        passed: () => {
-          counted.count -= 1
-        },
+      return () => {
+        counted.count -= 1
       }
     },
   }
@@ -61,7 +60,7 @@ const createGate = () => {
 
 export interface LoginParts {
   sessions: Pick<BoardSessions, 'sessionSeconds' | 'login' | 'authenticate' | 'end'>
-  /** Where browsers reach this server; decides Secure, and which Origin is our own. */
+  /** Where browsers reach this server. It decides Secure, and which Origin is our own. */
   publicUrl: () => string
 }
 
@@ -76,7 +75,7 @@ export const createBoardLogin = ({ sessions, publicUrl }: LoginParts): Router =>
   const gate = createGate()
   const ownOnly = createSameOrigin(publicUrl)
 
-  /** Under whatever path the host application put us, and never outside of /board. */
+  /** The cookie is sent below the path that the host application gave us, and only to /board. */
   const cookieFor = (req: Request) => ({
     httpOnly: true,
     sameSite: 'strict' as const,
@@ -89,10 +88,10 @@ export const createBoardLogin = ({ sessions, publicUrl }: LoginParts): Router =>
     res: Response,
     proof: Parameters<BoardSessions['login']>[0],
   ): Promise<boolean> => {
-    const attempt = gate.enter(req.ip ?? '')
+    const passed = gate.enter(req.ip ?? '')
     const session = await sessions.login(proof)
     if (session === null) return false
-    attempt.passed()
+    passed()
     const former = readCookie(req)
     if (former !== null) await sessions.end(former)
     res.cookie(COOKIE, session, { ...cookieFor(req), maxAge: sessions.sessionSeconds * 1000 })
@@ -119,13 +118,13 @@ export const createBoardLogin = ({ sessions, publicUrl }: LoginParts): Router =>
 
   router.get('/board/login', async (req, res) => {
     const { code } = req.query
-    // Neither a preview nor a page of somebody else's spends the code.
+    // Neither a link preview nor another site's page may spend the code.
     if (req.method === 'HEAD' || req.get('sec-fetch-site') === 'cross-site') {
       res.status(403).type('text/plain').send('Open this link from the address bar.\n')
       return
     }
     const spent = typeof code === 'string' && code !== '' && (await login(req, res, { code }))
-    // Whoever comes by the link of this morning is logged in already.
+    // Whoever uses this morning's link again is logged in already.
     if (spent || (await isLoggedIn(req))) {
       res.redirect(303, '../board')
       return

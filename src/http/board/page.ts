@@ -1,24 +1,25 @@
 /**
- * The board's page and its files, served as they lie in src/http/board, and the few files of the
- * libraries it is made with, served from node_modules: static, the same for everybody, without a
- * datum in them. There is no build: all that is done to a file is to say where a library lies,
- * which a browser would not know. The policy lets the page load its own files, talk to its own
- * server and be framed by nobody; there is no inline script or style to make an exception for.
+ * The board's page and its files, served as they lie in src/http/board/assets, and the few files of
+ * the libraries it is made with, served from node_modules. They are static, the same for everybody,
+ * and hold no data. There is no build: the only change to a file is where its libraries lie, which
+ * a browser would not know. The policy lets the page load its own files, talk to its own server and
+ * be framed by nobody; there is no inline script or style to make an exception for.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { basename, dirname, extname, join } from 'node:path'
+import { dirname, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type RequestHandler, Router } from 'express'
 
 const FOLDER = join('src', 'http', 'board', 'assets')
 
 const TYPES: Record<string, string> = {
+  '.html': 'text/html; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
 }
 
-/** What a file may import by name, and the file of a library that is meant. */
+/** The names that a file may import, and the library's file that each stands for. */
 const LIBRARIES: Record<string, string> = {
   'lit/html.js': 'lit-html/lit-html.js',
   'lit/directives/guard.js': 'lit-html/directives/guard.js',
@@ -29,7 +30,7 @@ const LIBRARIES: Record<string, string> = {
   uplot: 'uplot/dist/uPlot.esm.js',
 }
 
-/** All that is served of libraries. */
+/** All files of libraries that are served. */
 const VENDORED = [
   ...Object.values(LIBRARIES),
   'lit-html/async-directive.js',
@@ -47,12 +48,12 @@ const POLICY = [
   "base-uri 'none'",
   "frame-ancestors 'none'",
   "form-action 'self'",
-  // Markup is made by lit's templates and by nothing else.
+  // Only lit's templates may make markup.
   "require-trusted-types-for 'script'",
   'trusted-types lit-html',
 ].join('; ')
 
-/** What a browser is told of everything under /board. */
+/** The headers of everything under /board. */
 const HEADERS = {
   'Content-Security-Policy': POLICY,
   'X-Content-Type-Options': 'nosniff',
@@ -62,7 +63,7 @@ const HEADERS = {
   'Cross-Origin-Resource-Policy': 'same-origin',
 }
 
-/** The nearest folder from `from` upwards in which `file` is. */
+/** The nearest folder from `from` upwards that holds `file`. */
 const folderWith = (file: string, from: string): string => {
   if (existsSync(join(from, file))) return from
   if (dirname(from) === from) throw new Error(`the board's files are missing: no ${file}`)
@@ -71,7 +72,7 @@ const folderWith = (file: string, from: string): string => {
 
 const here = dirname(fileURLToPath(import.meta.url))
 
-/** lit's templates are a package of their own, which lit brings along. */
+/** lit's templates are a package of their own, a dependency of lit. */
 const packageFolders = (): Record<string, string> => {
   const require = createRequire(import.meta.url)
   const lit = require.resolve('lit')
@@ -82,7 +83,7 @@ const packageFolders = (): Record<string, string> => {
   }
 }
 
-/** A browser knows addresses, not names. */
+/** The script with its imports by name turned into addresses, which is all that browsers know. */
 const withAddresses = (script: string): string =>
   script.replace(/(\bfrom\s*|\bimport\s*)'([^'./][^']*)'/g, (whole, word, name) => {
     const file = Object.hasOwn(LIBRARIES, name) ? LIBRARIES[name] : undefined
@@ -95,34 +96,23 @@ const readAll = (): Map<string, { type: string; content: string }> => {
   // The compiled code lies deeper than the source.
   const folder = join(folderWith(join(FOLDER, 'index.html'), here), FOLDER)
   const files = new Map<string, { type: string; content: string }>()
-  for (const file of ['scripts', 'styles'].flatMap((kind) =>
-    readdirSync(join(folder, kind)).map((name) => join(folder, kind, name)),
-  )) {
+  const add = (address: string, file: string, change = (text: string) => text): void => {
     const type = TYPES[extname(file)]
-    if (type === undefined) continue
-    const content = readFileSync(file, 'utf8')
-    files.set(`/board/${basename(file)}`, {
-      type,
-      content: extname(file) === '.js' ? withAddresses(content) : content,
-    })
+    if (type) files.set(address, { type, content: change(readFileSync(file, 'utf8')) })
   }
-  const page = readFileSync(join(folder, 'index.html'), 'utf8')
-  files.set('/board', { type: 'text/html; charset=utf-8', content: page })
-
+  add('/board', join(folder, 'index.html'))
+  for (const name of readdirSync(join(folder, 'styles'))) {
+    add(`/board/${name}`, join(folder, 'styles', name))
+  }
+  for (const name of readdirSync(join(folder, 'scripts'))) {
+    add(`/board/${name}`, join(folder, 'scripts', name), withAddresses)
+  }
   const packages = packageFolders()
   for (const name of VENDORED) {
     const [library = '', ...rest] = name.split('/')
-    const content = readFileSync(join(packages[library]!, ...rest), 'utf8')
-    files.set(`/board/vendor/${name}`, { type: TYPES[extname(name)]!, content })
+    add(`/board/vendor/${name}`, join(packages[library]!, ...rest))
   }
   return files
-}
-
-/** Kept in memory, asked for anew each time: after an upgrade no browser shows an old board. */
-const file = (content: string, type: string): RequestHandler => {
-  return (_req, res) => {
-    res.set({ 'Content-Type': type, 'Cache-Control': 'no-cache' }).send(content)
-  }
 }
 
 export const boardHeaders: RequestHandler = (_req, res, next) => {
@@ -131,9 +121,13 @@ export const boardHeaders: RequestHandler = (_req, res, next) => {
 }
 
 export const createBoardPage = (): Router => {
-  // Strict, since the page's links are relative: they would lead astray from /board/.
+  // Strict, since the page's links are relative and would lead elsewhere from /board/.
   const router = Router({ strict: true })
-  for (const [path, { type, content }] of readAll()) router.get(path, file(content, type))
+  for (const [path, { type, content }] of readAll()) {
+    // Revalidated each time, so that no browser shows an old board after an upgrade.
+    const headers = { 'Content-Type': type, 'Cache-Control': 'no-cache' }
+    router.get(path, (_req, res) => void res.set(headers).send(content))
+  }
   router.get('/board/', (_req, res) => res.redirect(308, '../board'))
   return router
 }

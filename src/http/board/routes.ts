@@ -1,9 +1,10 @@
 /**
- * The board at `/board`: its page, its log-in, the todos of its lanes and what one may do from it;
- * what happens comes from /board/events (feeds.ts). The page's cookie is looked at under /board
- * only, and only where no bearer token was sent.
+ * The board at `/board`: its page, its log-in, the todos of its lanes, and what one may do from it.
+ * What happens meanwhile comes from /board/events (stream/feeds.ts). The page's cookie counts under
+ * /board only, and only where no bearer token was sent.
  */
 import { type Request, Router } from 'express'
+import { defined } from '../../base/defined.ts'
 import type { Log } from '../../base/log.ts'
 import { type Caller, watchScope } from '../../domain/endpoint.ts'
 import { invalid } from '../../domain/errors.ts'
@@ -26,14 +27,14 @@ export interface BoardParts extends LoginParts {
   board: BoardService
   activity: Activity
   services: Services
-  /** Of which the board may call a part (isBoards). */
+  /** The board may call a part of it (isBoards). */
   operatorTable: MethodTable
   boardAuth: Auth
   log: Pick<Log, 'debug' | 'warn' | 'error'>
   stopping?: AbortSignal
 }
 
-/** Who asks on a path of the board: the bearer, else whoever is logged in. */
+/** Who the caller is on a path of the board: the bearer, else whoever is logged in. */
 export const createBoardAuth =
   (auth: Auth, sessions: Pick<BoardSessions, 'authenticate'>): Auth =>
   async (req) => {
@@ -75,7 +76,7 @@ const readSize = (req: Request): number => {
   return size
 }
 
-/** `?ids=` some todos, `?lane=` a page of a lane, neither: the beginning of all lanes. */
+/** `?ids=` asks for some todos, `?lane=` for a page of a lane, neither for the first of all. */
 const readTodos = async (board: BoardService, req: Request, caller: Caller): Promise<object> => {
   const ids = readIds(req)
   if (ids) return { todos: (await board.cards(ids, caller)).map(fromCard) }
@@ -83,12 +84,12 @@ const readTodos = async (board: BoardService, req: Request, caller: Caller): Pro
   const lane = textOf(req, 'lane')
   if (lane === null) return readSnapshot(board, filter, caller)
   if (!Object.hasOwn(LANES, lane)) throw invalid('lane', `must be ${Object.keys(LANES).join(', ')}`)
-  const token = textOf(req, 'pageToken')
-  const page = { size: readSize(req), ...(token !== null && { token }) }
+  const token = textOf(req, 'pageToken') ?? undefined
+  const page = { size: readSize(req), ...defined({ token }) }
   return readLane(board, lane as BoardLane, filter, page, caller)
 }
 
-/** Who is logged in, and what the page may offer. The server decides again when it is asked. */
+/** Who is logged in, and what the page may offer. The server decides again at each call. */
 const meOf = async (board: BoardService, caller: Caller) => {
   const operator = caller.kind === 'operator'
   const verbs = operator ? [] : caller.endpoint.verbs
@@ -100,11 +101,11 @@ const meOf = async (board: BoardService, caller: Caller) => {
   }
 }
 
-/** What the board may call: all that is about todos, and what their webhooks were told. */
+/** The methods that the board may call: all about todos, and the log of their deliveries. */
 const isBoards = (method: string): boolean =>
   method.startsWith('todos.') || method === 'deliveries.list'
 
-/** POST /board/operator: those methods, by the cookie, from the page only. */
+/** POST /board/operator: those methods, by the cookie, and from the page only. */
 const calls = ({ services, operatorTable, boardAuth, log, stopping }: BoardParts) => {
   const rows = Object.entries(operatorTable).filter(([name]) => isBoards(name))
   const served = { table: Object.fromEntries(rows), writeError: apiError }
@@ -116,11 +117,11 @@ const calls = ({ services, operatorTable, boardAuth, log, stopping }: BoardParts
       serve: () => served,
       enter: async () => ({ ...facts, services }),
     }),
-    ...(stopping && { stopping }),
+    ...defined({ stopping }),
   })
 }
 
-/** All of /board but its feed. Mount it before the feeds: its headers are theirs, too. */
+/** All of /board but its feed. Mount it before the feeds, which need its headers, too. */
 export const createBoard = (parts: BoardParts): Router => {
   const { board, activity, boardAuth, publicUrl } = parts
   const router = Router()

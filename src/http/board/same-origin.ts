@@ -1,11 +1,12 @@
 /**
- * Whether a request comes from the board's own pages. Browsers say where one comes from; what says
- * nothing at all is no browser. It stands beside SameSite=Strict of the cookie, not instead of it.
+ * Whether a request comes from the board's own pages. Browsers say where a request comes from, so
+ * one that says nothing is not from a browser. This stands beside the cookie's SameSite=Strict, not
+ * instead of it.
  */
 import type { Request, RequestHandler } from 'express'
 import { Refusal } from '../../domain/errors.ts'
 
-/** A header that another site can send only after asking, and is then refused. */
+/** A header that another site can send only after a preflight, which is refused. */
 const OWN_HEADER = 'x-switchboard-board'
 
 const createIsOwn =
@@ -26,7 +27,7 @@ export const createSameOrigin = (publicUrl: () => string): RequestHandler => {
   return (req, _res, next) => next(isOwn(req) ? undefined : refused())
 }
 
-/** The same, and the page's own header: for what acts in the name of who is logged in. */
+/** The same with the page's own header, for what acts in the name of whoever is logged in. */
 export const createSameOriginCalls = (publicUrl: () => string): RequestHandler => {
   const isOwn = createIsOwn(publicUrl)
   return (req, _res, next) =>

@@ -1,7 +1,7 @@
 /**
- * Bearer token → who asks. Tokens come in the Authorization header and nowhere else (a URL ends up
- * in logs). The admin token is compared in constant time; endpoints are looked up by hash, by
- * whoever gave us `authenticate`. Failures are counted and never logged with the token.
+ * From the bearer token to the caller. Tokens come in the Authorization header and nowhere else,
+ * since a URL ends up in logs. The admin token is compared in constant time; `authenticate` looks
+ * endpoints up by hash. Failures are counted, and never logged with the token.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
@@ -11,26 +11,26 @@ import type { Authenticate } from '../../service/registry.ts'
 
 const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()
 
-/** Tells whether a token is this one, in a time that tells nothing of how much of it is. */
+/** Compares tokens with this one, in a time that does not depend on how much of them is equal. */
 const sameAs = (expected: string): ((given: string) => boolean) => {
-  const wanted = sha256(expected)
-  return (given) => timingSafeEqual(sha256(given), wanted)
+  const hash = sha256(expected)
+  return (given) => timingSafeEqual(sha256(given), hash)
 }
 
 export const isSameToken = (given: string, expected: string): boolean => sameAs(expected)(given)
 
-/** The token of an `Authorization: Bearer …`; null without one. */
+/** The token of an `Authorization: Bearer …` header; null without one. */
 export const bearerToken = (header: string | undefined): string | null =>
   /^Bearer +([^\s]+) *$/i.exec(header ?? '')?.[1] ?? null
 
 export interface AuthParts {
   authenticate: Authenticate
-  /** Whoever sends it is the operator; null where there is none. */
+  /** Makes its sender the operator; null where there is no such token. */
   adminToken: string | null
   onFailure?: () => void
 }
 
-/** Who sent this request. Refuses: unauthenticated; and whatever `authenticate` refuses. */
+/** Who sent this request. Refuses: unauthenticated, and whatever `authenticate` refuses. */
 export type Auth = (req: IncomingMessage) => Promise<Caller>
 
 export const createAuth = ({ authenticate, adminToken, onFailure }: AuthParts): Auth => {
@@ -45,7 +45,7 @@ export const createAuth = ({ authenticate, adminToken, onFailure }: AuthParts): 
   }
 }
 
-/** The challenge of a 401 (RFC 6750 3): whether a token was missing or was no good. */
+/** The challenge of a 401 (RFC 6750 3), which says whether the token was missing or not valid. */
 export const challengeFor = (req: IncomingMessage): string =>
   bearerToken(req.headers.authorization) === null
     ? 'Bearer realm="switchboard"'

@@ -1,7 +1,7 @@
 /**
- * Request bodies, bounded in size and in time. Refuses what is not JSON text in UTF-8 before it is
- * parsed. A body over the limit is read on for a little, into nothing, so that a client that still
- * sends gets to see the refusal; memory does not grow meanwhile.
+ * Request bodies, bounded in size and in time. What is not JSON text in UTF-8 is refused before it
+ * is parsed. A body over the limit is read and dropped for a little longer, so that a client which
+ * still sends gets to see the refusal; memory does not grow meanwhile.
  */
 import type { IncomingMessage } from 'node:http'
 import { WireRefusal } from '../../protocol/wire/errors.ts'
@@ -9,20 +9,20 @@ import { WireRefusal } from '../../protocol/wire/errors.ts'
 export interface BodyOptions {
   /** Media types accepted, without parameters. */
   mediaTypes: readonly string[]
-  /** Whether a body may come without saying what it is. */
+  /** Whether a body may come without a Content-Type. */
   untyped?: boolean
   limitBytes?: number
-  /** Milliseconds within which the whole body must have come. */
+  /** Milliseconds within which the whole body must have arrived. */
   timeoutMs?: number
 }
 
 const LIMIT_BYTES = 4 * 1024 * 1024
 const TIMEOUT_MS = 30_000
-/** How long, and at most how many more bytes, a body over the limit is read on. */
+/** How much longer, and at most how many more bytes, a body over the limit is read. */
 const LINGER_MS = 1_000
 const LINGER_BYTES = 8 * 1024 * 1024
 
-/** Whether anything follows the headers, as far as they tell. */
+/** Whether anything follows the headers, according to them. */
 export const hasBody = ({ headers }: IncomingMessage): boolean =>
   headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 
@@ -47,7 +47,7 @@ const checkHeaders = (
   }
 }
 
-/** The bytes of a body. Refuses: too_large, too_late (also for one that was broken off). */
+/** The bytes of a body. Refuses: too_large, too_late (also for a body that was broken off). */
 const collect = (req: IncomingMessage, limitBytes: number, timeoutMs: number): Promise<Buffer> =>
   new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
@@ -58,7 +58,7 @@ const collect = (req: IncomingMessage, limitBytes: number, timeoutMs: number): P
     const done = (): void => {
       clearTimeout(timer)
       clearTimeout(linger)
-      req.off('data', take).off('end', end).off('close', broken).off('error', broken)
+      req.off('data', add).off('end', end).off('close', broken).off('error', broken)
     }
     const refuse = (kind: 'too_large' | 'too_late'): void => {
       done()
@@ -69,7 +69,7 @@ const collect = (req: IncomingMessage, limitBytes: number, timeoutMs: number): P
       chunks.length = 0
       linger ??= setTimeout(() => refuse('too_large'), LINGER_MS)
     }
-    const take = (chunk: Buffer): void => {
+    const add = (chunk: Buffer): void => {
       bytes += chunk.length
       if (!over && bytes > limitBytes) exceed()
       if (!over) chunks.push(chunk)
@@ -83,26 +83,23 @@ const collect = (req: IncomingMessage, limitBytes: number, timeoutMs: number): P
       }
     }
     const broken = (): void => refuse(over ? 'too_large' : 'too_late')
-    const timer = setTimeout(() => refuse(over ? 'too_large' : 'too_late'), timeoutMs)
+    const timer = setTimeout(broken, timeoutMs)
 
     if (Number(req.headers['content-length'] ?? 0) > limitBytes) exceed()
-    req.on('data', take).on('end', end).on('close', broken).on('error', broken)
+    req.on('data', add).on('end', end).on('close', broken).on('error', broken)
   })
 
-/** Keeps nothing from one whole text to the next. */
+/** Shared, since it keeps nothing from one whole text to the next. */
 const utf8 = new TextDecoder('utf-8', { fatal: true })
-
-const decode = (bytes: Buffer): string => {
-  try {
-    return utf8.decode(bytes)
-  } catch {
-    throw new WireRefusal('parse', 'The body is not UTF-8')
-  }
-}
 
 /** The text of a JSON body. Refuses: media_type, too_large, too_late, parse (not UTF-8). */
 export const readText = async (req: IncomingMessage, options: BodyOptions): Promise<string> => {
   checkHeaders(req, options)
   const { limitBytes = LIMIT_BYTES, timeoutMs = TIMEOUT_MS } = options
-  return decode(await collect(req, limitBytes, timeoutMs))
+  const bytes = await collect(req, limitBytes, timeoutMs)
+  try {
+    return utf8.decode(bytes)
+  } catch {
+    throw new WireRefusal('parse', 'The body is not UTF-8')
+  }
 }

@@ -1,28 +1,28 @@
 /**
- * When nobody waits for an answer any more: the client closed the connection, the server is
- * stopping, or the right to it was withdrawn. Listeners are taken off again with the response, so
- * that a long life with many streams leaves nothing on the server's own signal.
+ * A signal for the moment when nobody waits for an answer any more: the client closed the
+ * connection, the server is stopping, or the right to the answer was withdrawn. Listeners go with
+ * their response, so that many streams over a long life leave nothing on the server's own signal.
  */
 import type { ServerResponse } from 'node:http'
 
 /** Why the signal of a call fired. */
 type Gone = 'hung_up' | 'stopping' | 'withdrawn'
 
-/** True once the server stops: the client is still there, and may be told to come again. */
+/** Whether the server is stopping, so that the client is still there and can be told to return. */
 export const isStopping = (signal: AbortSignal): boolean =>
   signal.aborted && signal.reason === ('stopping' satisfies Gone)
 
 export interface CallSignal {
   /**
-   * Fires with reason `hung_up` when the response closes unfinished, with `stopping` when
-   * `stopping` fires, with `withdrawn` when told to.
+   * Fires with reason `hung_up` when the response closes unfinished, with `stopping` when the
+   * server's own signal fires, and with `withdrawn` at `revoke`.
    */
   signal: AbortSignal
   revoke(): void
 }
 
-/** Who listens to a signal: its own list is searched at every new one. */
-const heard = new WeakMap<AbortSignal, { all: Set<() => void>; end(): void }>()
+/** The listeners of a signal, in sets of our own: a signal searches its list for each new one. */
+const listeners = new WeakMap<AbortSignal, { all: Set<() => void>; end(): void }>()
 
 const listenTo = (signal: AbortSignal) => {
   const all = new Set<() => void>()
@@ -31,23 +31,23 @@ const listenTo = (signal: AbortSignal) => {
   }
   const end = (): void => {
     signal.removeEventListener('abort', callAll)
-    heard.delete(signal)
+    listeners.delete(signal)
   }
-  const listeners = { all, end }
-  heard.set(signal, listeners)
+  const entry = { all, end }
+  listeners.set(signal, entry)
   signal.addEventListener('abort', callAll)
-  return listeners
+  return entry
 }
 
 const listen = (signal: AbortSignal, listener: () => void): void => {
-  const { all } = heard.get(signal) ?? listenTo(signal)
+  const { all } = listeners.get(signal) ?? listenTo(signal)
   all.add(listener)
 }
 
 const leave = (signal: AbortSignal, listener: () => void): void => {
-  const listeners = heard.get(signal)
-  listeners?.all.delete(listener)
-  if (listeners?.all.size === 0) listeners.end()
+  const entry = listeners.get(signal)
+  entry?.all.delete(listener)
+  if (entry?.all.size === 0) entry.end()
 }
 
 export const callSignalOf = (res: ServerResponse, stopping?: AbortSignal): CallSignal => {
@@ -60,7 +60,8 @@ export const callSignalOf = (res: ServerResponse, stopping?: AbortSignal): CallS
     if (!res.writableFinished) controller.abort('hung_up' satisfies Gone)
   }
   if (res.closed) close()
-  // It comes once; `once` would cost three objects more on each of thousands of streams.
+  // The event comes only once, and `once` would cost three more objects for each of thousands of
+  // streams.
   else res.on('close', close)
   return {
     signal: controller.signal,

@@ -1,7 +1,7 @@
 /**
  * How a plain GET or POST beside the JSON-RPC endpoints (feeds, board) is refused: with the error
- * of the agent and operator APIs as `{ error }`, under the HTTP status its kind has by itself. A
- * fault is logged here, with the id its answer names.
+ * of the agent and operator APIs as `{ error }`, under the HTTP status of its kind. A fault is
+ * logged here, with the id that its answer names.
  */
 import type { ErrorRequestHandler } from 'express'
 import type { Log } from '../../base/log.ts'

@@ -5,7 +5,6 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { RequestHandler } from 'express'
 import { invalid } from '../../domain/errors.ts'
 import { EXTENSION_HEADERS } from '../../protocol/a2a/extensions.ts'
 import type { Query } from '../../protocol/wire/path.ts'
@@ -78,11 +77,6 @@ const PLAIN_ID = /^[A-Za-z0-9._-]{1,64}$/
 export const nameRequest = (req: IncomingMessage, res: ServerResponse): void => {
   const given = headerOf(req, 'x-request-id')
   res.setHeader(ID_HEADER, given !== undefined && PLAIN_ID.test(given) ? given : randomUUID())
-}
-
-export const requestId: RequestHandler = (req, res, next) => {
-  nameRequest(req, res)
-  next()
 }
 
 export const requestIdOf = (res: ServerResponse): string => String(res.getHeader(ID_HEADER))

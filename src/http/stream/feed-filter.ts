@@ -32,7 +32,7 @@ const readStates = (req: Request): State[] | null => {
   return names
 }
 
-/** Refuses: forbidden, and what is not understood. */
+/** The filter that a request of the board asks for. Refuses: forbidden, and what it cannot read. */
 export const readFilter = (req: Request, caller: Caller): BoardFilter => {
   const scope = watchScope(caller)
   const allowed = scope.kind === 'queues' ? scope.queues : null

@@ -10,19 +10,14 @@ import type { BoardFilter } from '../../service/board/lanes.ts'
 import type { Gap, OpenFeed } from '../../service/watch/subscription.ts'
 import type { Frame, Source } from './sse.ts'
 
-/** Without an id: a reader that breaks off here must be told of the gap again. */
+/** It has no id, since a reader that breaks off here must be told of the gap again. */
 const gap = ({ oldest }: Gap): Frame => ({ event: 'gap', data: { oldest } })
 
 /** The tail hands every follower the same event, so its frames are made once and encoded once. */
-const boardFramesOf = new WeakMap<FeedEvent, Frame[]>()
+const boardFramesOf = createMemo<FeedEvent, Frame[]>()
 
-const boardFrame = (event: FeedEvent): Frame[] => {
-  const known = boardFramesOf.get(event)
-  if (known) return known
-  const frames = makeBoardFrames(event)
-  boardFramesOf.set(event, frames)
-  return frames
-}
+const boardFrame = (event: FeedEvent): Frame[] =>
+  boardFramesOf(event, '', () => makeBoardFrames(event))
 
 const makeBoardFrames = (event: FeedEvent): Frame[] => {
   const transition = transitionOf(event)
@@ -35,14 +30,14 @@ const makeBoardFrames = (event: FeedEvent): Frame[] => {
   ]
 }
 
-/** By state: what enters one of these, leaves one, or becomes claimable in one. */
+/** A filter by state passes what enters one of them, leaves one, or becomes claimable in one. */
 const passes = ({ states, contextId }: FrameFilter, event: FeedEvent): boolean =>
   (contextId === null || event.contextId === contextId) &&
   (states === null ||
     states.includes(event.to) ||
     (event.from !== null && states.includes(event.from)))
 
-/** What the holder of a todo is told of it; hints only, the todo is the truth. */
+/** What the holder of a todo is told of it. These are only hints; the todo is the truth. */
 const signal = (event: FeedEvent): Pick<Frame, 'event' | 'data'> | null => {
   const { todoId: id, fence, seq } = event
   switch (event.verb) {
@@ -60,8 +55,8 @@ const signal = (event: FeedEvent): Pick<Frame, 'event' | 'data'> | null => {
 
 const agentFrame = (event: FeedEvent, endpointId: string, bells: readonly string[]): Frame[] => {
   const frames: Frame[] = []
-  const told = event.owner === endpointId ? signal(event) : null
-  if (told) frames.push({ id: String(event.position), ...told })
+  const hint = event.owner === endpointId ? signal(event) : null
+  if (hint) frames.push({ id: String(event.position), ...hint })
   if (event.ready && bells.includes(event.queue)) {
     const { todoId: id, queue, ready: reason } = event
     frames.push({ id: String(event.position + 1), event: 'ready', data: { id, queue, reason } })
@@ -69,23 +64,23 @@ const agentFrame = (event: FeedEvent, endpointId: string, bells: readonly string
   return frames
 }
 
-/** Of events that came together, made once as well, for all whose filter is the same. */
+/** The frames of events that came together are made once as well, for each filter. */
 const boardFramesOfAll = createMemo<readonly FeedEvent[], readonly Frame[]>()
 
-/** What a reader is told: of one event, and of several that came together. */
-interface Telling {
+/** Makes the frames of one event, and of several that came together. */
+interface Framing {
   one(event: FeedEvent): readonly Frame[]
   all(events: readonly FeedEvent[]): readonly Frame[]
 }
 
 /**
- * A reader that named no id is given one at once, with the snapshot or in a frame of its own: should
- * its connection break before the first event, it goes on from there.
+ * A reader that named no id is given one at once, with the snapshot or in a frame of its own, so
+ * that it can resume from there should its connection break before the first event.
  */
 const sourceOf = (
   feed: OpenFeed,
   after: After,
-  { one, all }: Telling,
+  { one, all }: Framing,
   snapshot?: () => Promise<readonly Frame[]>,
 ): Source => {
   let seen = after === 'now' ? 0 : after
@@ -97,7 +92,7 @@ const sourceOf = (
   async function* pulled(): AsyncGenerator<Frame | readonly Frame[]> {
     if (after === 'now') {
       const first = (await snapshot?.()) ?? [{ id: String(feed.from) }]
-      // A snapshot was read after the feed was opened, and holds what happened between the two.
+      // The snapshot was read after the feed was opened, and holds what happened between the two.
       if (snapshot) seen = Number(first[0]?.id)
       begun = true
       yield first
@@ -128,12 +123,12 @@ type FrameFilter = Pick<BoardFilter, 'states' | 'contextId'>
 
 const NOTHING: Frame[] = []
 
-const EVERYTHING: Telling = {
+const EVERYTHING: Framing = {
   one: boardFrame,
   all: (events) => boardFramesOfAll(events, '', () => events.flatMap(boardFrame)),
 }
 
-const boardTelling = (filter: FrameFilter): Telling => {
+const boardFraming = (filter: FrameFilter): Framing => {
   if (filter.states === null && filter.contextId === null) return EVERYTHING
   const way = JSON.stringify([filter.states, filter.contextId])
   const one = (event: FeedEvent): Frame[] => (passes(filter, event) ? boardFrame(event) : NOTHING)
@@ -145,7 +140,7 @@ export const boardFrames = (
   after: After,
   filter: FrameFilter,
   snapshot?: () => Promise<readonly Frame[]>,
-): Source => sourceOf(feed, after, boardTelling(filter), snapshot)
+): Source => sourceOf(feed, after, boardFraming(filter), snapshot)
 
 /** `bells`: the queues whose ready doorbell the agent wants; signals come for all it holds. */
 export const agentFrames = (

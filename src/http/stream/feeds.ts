@@ -1,9 +1,10 @@
 /**
  * `GET /board/events` and `GET /agent/events`: who may read which part of the one feed, and from
- * where. Both go on after `Last-Event-ID` (or `?after=`), so nothing is missed between two
- * connections. A right that is withdrawn ends the stream it opened.
+ * where. Both resume after `Last-Event-ID` (or `?after=`), so nothing is missed between two
+ * connections. Withdrawing a right ends the streams it opened.
  */
 import { type Request, type Response, Router } from 'express'
+import { defined } from '../../base/defined.ts'
 import type { Log } from '../../base/log.ts'
 import { type Caller, endpointWith } from '../../domain/endpoint.ts'
 import { invalid, Refusal } from '../../domain/errors.ts'
@@ -30,29 +31,29 @@ export type ReadSnapshot = (of: BoardFilter, caller: Caller) => Promise<readonly
 
 export interface FeedParts {
   watch: Pick<Watch, 'feed'>
-  /** By the bearer token alone. */
+  /** Accepts the bearer token alone. */
   auth: Auth
-  /** Also by the board's cookie (board.ts). */
+  /** Accepts the board's cookie as well (board/routes.ts). */
   boardAuth: Auth
-  /** What a board that names no cursor is given first; without it, nothing. */
+  /** Without it, a board that names no cursor gets no snapshot first. */
   snapshots?: ReadSnapshot
   sseRetryMs: () => Promise<number>
   log: Pick<Log, 'error' | 'warn'>
-  /** Fires when the server stops: its streams end, to be resumed elsewhere. */
+  /** Fires when the server stops: its streams end and are resumed elsewhere. */
   stopping?: AbortSignal
   onStream?: (feed: 'board' | 'agent') => StreamObserver
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
-  /** How often an open stream's right is looked at again. */
+  /** How often the right to an open stream is checked again. */
   recheckMs?: number
 }
 
-/** Of a node; each costs it some 20 kB. */
+/** The limit of a node; each stream costs it some 20 kB. */
 const MAX_STREAMS = 10_000
 
 /** Positions are bigints in the database and exact as numbers up to here. */
 const POSITION = /^\d{1,15}$/
 
-/** A browser that reconnects repeats its first URL: the header is the newer of the two. */
+/** A browser that reconnects repeats its first URL, so the header is the newer of the two. */
 const readAfter = (req: Request): After => {
   const header = req.get('last-event-id')
   const [name, value] = header ? ['Last-Event-ID', header] : ['after', req.query.after]
@@ -63,21 +64,21 @@ const readAfter = (req: Request): After => {
   return Number(value)
 }
 
-/** What a caller may be shown of the feed. A stream ends when `granted` is not the same any more. */
+/** What a caller may see of the feed. A stream ends when `granted` changes. */
 interface FeedAccess {
   queues: readonly string[] | null
   granted: string
   frames: (feed: OpenFeed, after: After) => Source
 }
 
-/** Part of a feed that a program does not want, it says so: `?<part>=none`. */
+/** A program that does not want a part of the feed says `?<part>=none`. */
 const wants = (part: 'snapshot' | 'ready', req: Request): boolean => {
   const value = req.query[part]
   if (value !== undefined && value !== 'none') throw invalid(part, 'may be none')
   return value === undefined
 }
 
-const boardReach =
+const boardAccess =
   (snapshots?: ReadSnapshot) =>
   (caller: Caller, req: Request): FeedAccess => {
     const filter = readFilter(req, caller)
@@ -89,11 +90,11 @@ const boardReach =
     }
   }
 
-/** The doorbells it asked for, but the signals of whatever it holds in any of its queues. */
-const agentReach = (caller: Caller, req: Request): FeedAccess => {
+/** The doorbells of the queues it asks for, and the signals for all it holds in any queue. */
+const agentAccess = (caller: Caller, req: Request): FeedAccess => {
   const { id, queues } = endpointWith(caller, 'work')
-  const asked = narrow(queues, readNames(req, 'queues')) ?? []
-  const bells = wants('ready', req) ? asked : []
+  const requested = narrow(queues, readNames(req, 'queues')) ?? []
+  const bells = wants('ready', req) ? requested : []
   return {
     queues,
     granted: JSON.stringify([id, queues, bells]),
@@ -104,15 +105,15 @@ const agentReach = (caller: Caller, req: Request): FeedAccess => {
 interface Kind {
   name: 'board' | 'agent'
   auth: Auth
-  reach: (caller: Caller, req: Request) => FeedAccess
+  access: (caller: Caller, req: Request) => FeedAccess
 }
 
-/** Keeps of a request what its right is looked at by. */
+/** Drops everything of a request but what its right is checked by. */
 const letGo = (req: Request): void => {
   const { authorization, cookie } = req.headers
   req.headers = { ...(authorization && { authorization }), ...(cookie && { cookie }) }
   req.rawHeaders = []
-  // Not deleted: an object that lost a property takes several times its room.
+  // Not deleted, since an object that lost a property takes several times its memory.
   Object.assign(req, { next: undefined })
 }
 
@@ -122,7 +123,7 @@ export const createFeeds = (parts: FeedParts): Router => {
   let open = 0
 
   const serve = (kind: Kind) => async (req: Request, res: Response) => {
-    const reach = kind.reach(await kind.auth(req), req)
+    const access = kind.access(await kind.auth(req), req)
     if (stopping?.aborted) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
     const after = readAfter(req)
     const retryMs = await parts.sseRetryMs()
@@ -130,11 +131,11 @@ export const createFeeds = (parts: FeedParts): Router => {
 
     const { signal, revoke } = callSignalOf(res, stopping)
     const unwatch = reauthorize({
-      stillAllowed: async () => kind.reach(await kind.auth(req), req).granted === reach.granted,
-      revoke: revoke,
+      stillAllowed: async () => kind.access(await kind.auth(req), req).granted === access.granted,
+      revoke,
       onError: (error) =>
         log.warn({ err: error }, 'the right to a feed could not be looked at again'),
-      ...(recheckMs !== undefined && { everyMs: recheckMs }),
+      ...defined({ everyMs: recheckMs }),
     })
     open += 1
     const observer = parts.onStream?.(kind.name)
@@ -145,8 +146,8 @@ export const createFeeds = (parts: FeedParts): Router => {
       if (outcome) observer?.closed(outcome)
     }
     try {
-      // Before the headers: what happens after them is part of what the reader asked for.
-      const frames = reach.frames(await watch.feed(after, reach.queues, signal), after)
+      // The feed opens before the headers leave, so what happens after them reaches the reader.
+      const frames = access.frames(await watch.feed(after, access.queues, signal), after)
       const onError = (error: unknown): null => {
         log.error({ err: error, feed: kind.name }, 'a feed failed')
         return null
@@ -156,7 +157,7 @@ export const createFeeds = (parts: FeedParts): Router => {
       end()
       throw error
     }
-    // The stream may last for days: whatever led to it must not, and express would keep it all.
+    // The stream may last for days, and express would keep all that led to it.
     letGo(req)
   }
 
@@ -164,9 +165,9 @@ export const createFeeds = (parts: FeedParts): Router => {
   const router = Router()
   router.get(
     '/board/events',
-    serve({ name: 'board', auth: boardAuth, reach: boardReach(snapshots) }),
+    serve({ name: 'board', auth: boardAuth, access: boardAccess(snapshots) }),
   )
-  router.get('/agent/events', serve({ name: 'agent', auth, reach: agentReach }))
+  router.get('/agent/events', serve({ name: 'agent', auth, access: agentAccess }))
   router.use(answerRefusal(log))
   return router
 }

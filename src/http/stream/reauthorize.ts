@@ -1,18 +1,18 @@
 /**
- * The right to an open stream, looked at again and again: a token that was revoked, or may do less
- * than before, ends what it opened.
+ * The right to an open stream, checked at intervals: when a token is revoked, or may do less than
+ * before, the streams that it opened end.
  */
 import { Refusal } from '../../domain/errors.ts'
 import { WireRefusal } from '../../protocol/wire/errors.ts'
 
-/** How often it is looked at, unless told otherwise. */
+/** The default interval between checks. */
 const RECHECK_MS = 30_000
 
 export interface Reauthorization {
-  /** Whether it is the same as when the stream was opened; a refusal says that it is not. */
+  /** Whether the right is the same as when the stream opened; a refusal means that it is not. */
   stillAllowed(): Promise<boolean>
   revoke(): void
-  /** Told of what says nothing about a right, such as a database that is away. */
+  /** Gets errors that say nothing about the right, such as a database that is away. */
   onError?(error: unknown): void
   everyMs?: number
 }
@@ -20,19 +20,19 @@ export interface Reauthorization {
 const isRefused = (error: unknown): boolean =>
   error instanceof WireRefusal || (error instanceof Refusal && error.kind === 'forbidden')
 
-/** Looks until the answer is called. */
+/** Checks until the function it returns is called. */
 export const reauthorize = ({
   stillAllowed,
   revoke,
   onError,
-  everyMs,
+  everyMs = RECHECK_MS,
 }: Reauthorization): (() => void) => {
-  const look = (): void => {
+  const check = (): void => {
     stillAllowed().then(
       (same) => same || revoke(),
       (error: unknown) => (isRefused(error) ? revoke() : onError?.(error)),
     )
   }
-  const timer = setInterval(look, everyMs ?? RECHECK_MS)
+  const timer = setInterval(check, everyMs)
   return () => clearInterval(timer)
 }

@@ -1,10 +1,10 @@
 /**
- * The only writer of event streams (text/event-stream). It pulls: the next frame is asked for
- * after the last one was drained, so a slow reader costs one frame of memory. Where a source has
- * many readers, those that keep up are pushed to instead, and pull when they fall behind. A reader that does
- * not drain in time is cut off, and a peer that says nothing is kept awake, or found dead, by
- * comment lines. A server that stops tells every reader when to come again: after the frame it had
- * last, at a moment of its own. What the frames say is the caller's business.
+ * The only writer of event streams (text/event-stream). It pulls: the next frame is asked for only
+ * after the last one has drained, so a slow reader costs one frame of memory. Where a source has
+ * many readers, those that keep up are pushed to instead, and pull when they fall behind. A reader
+ * that does not drain in time is cut off, and comment lines keep a silent connection alive or find
+ * it dead. A server that stops gives every reader its own delay before it reconnects and resumes
+ * after its last frame. What the frames say is the caller's business.
  */
 import type { ServerResponse } from 'node:http'
 import { TooSlow } from '../../domain/errors.ts'
@@ -21,17 +21,17 @@ export interface Frame {
 /** Frames that belong together come as a list and leave in one write. */
 export interface Source extends AsyncIterable<Frame | readonly Frame[]> {
   /**
-   * Hands `push` what comes from now on, by a plain call, for a reader that has taken all there was.
-   * Null where there is something to be pulled first. Over, and `end` called, where something was not
-   * taken, which leaves it to be pulled; or by the off that is returned.
+   * Calls `push` with what comes from now on, for a reader that has taken everything so far. Null
+   * where there is something to be pulled first. The function it returns ends this. So does a push
+   * that is not taken, which leaves those frames to be pulled; `end` is called then.
    */
   live?(push: (frames: readonly Frame[]) => boolean, end: () => void): (() => void) | null
 }
 
 /**
- * How a stream ended. `ended`: the frames did, or the server stops. `hung_up`: the client went
- * away. `stalled`: it did not drain in time. `too_slow`: the source would not buffer for it any
- * longer. `failed`: the source threw.
+ * How a stream ended. `ended`: the frames ended, or the server stops. `hung_up`: the client went
+ * away. `stalled`: it did not drain in time. `too_slow`: the source would no longer buffer for it.
+ * `failed`: the source threw.
  */
 export type StreamOutcome = 'ended' | 'hung_up' | 'stalled' | 'too_slow' | 'failed'
 
@@ -42,7 +42,7 @@ export interface StreamObserver {
 }
 
 export interface StreamOptions {
-  /** The call's signal: what the frames throw after it fired is the end, not a failure. */
+  /** The call's signal. What the frames throw after it has fired is the end, not a failure. */
   signal: AbortSignal
   /** Milliseconds between comment lines. */
   pingMs?: number
@@ -50,14 +50,14 @@ export interface StreamOptions {
   drainMs?: number
   /** Sent first, as the client's reconnection delay in milliseconds. */
   retryMs?: number
-  /** The last frame after the source threw; null for none. Logging the error is its duty. */
+  /** Logs what the source threw, and makes the last frame; null for none. */
   onError?: (error: unknown) => Frame | null
 }
 
 const PING_MS = 15_000
 const DRAIN_MS = 30_000
 const PING = ': ping\n\n'
-/** About when a reader comes again after a server stopped, where its stream has no delay. */
+/** About how long a reader waits after a server stopped, where its stream names no delay. */
 const PARTING_RETRY_MS = 1000
 
 const HEADERS = {
@@ -81,7 +81,7 @@ export const encodeFrame = (frame: Frame): string => {
   return `${text}\n`
 }
 
-/** Frames that many streams share are encoded once, to the bytes. */
+/** Frames that many streams share are encoded to bytes once. */
 const encoded = new WeakMap<readonly Frame[], Buffer>()
 
 const bytesOf = (frames: Frame | readonly Frame[]): Buffer | string => {
@@ -91,7 +91,7 @@ const bytesOf = (frames: Frame | readonly Frame[]): Buffer | string => {
   return bytes
 }
 
-/** The same as one chunk of HTTP/1.1 (RFC 9112 7.1), to be written to many connections as it is. */
+/** The same as one chunk of HTTP/1.1 (RFC 9112 7.1), written to many connections as it is. */
 const chunks = new WeakMap<readonly Frame[], Buffer>()
 
 const chunkOf = (frames: readonly Frame[]): Buffer => {
@@ -106,7 +106,7 @@ const chunkOf = (frames: readonly Frame[]): Buffer => {
 
 const CRLF = Buffer.from('\r\n')
 
-/** What OutgoingMessage knows of itself, and its types do not. */
+/** A property of OutgoingMessage that its types leave out. */
 interface Chunked {
   chunkedEncoding?: boolean
 }
@@ -115,8 +115,8 @@ const isList = (frames: Frame | readonly Frame[]): frames is readonly Frame[] =>
   Array.isArray(frames)
 
 /**
- * Writes, and knows when the reader has taken what was written. A class, like the pull below, since
- * there are thousands of both: none has functions of its own but those that are listeners.
+ * Writes, and knows when the reader has taken what was written. A class, like the puller below,
+ * because there are thousands of both: an instance owns no functions but its listeners.
  */
 class StreamWriter {
   readonly #res: ServerResponse
@@ -151,8 +151,8 @@ class StreamWriter {
   }
 
   /**
-   * The same chunk for many readers, written past the response, which would take it apart and put it
-   * together again for each of them. False where the reader has not taken what it has.
+   * Writes a chunk that many readers share past the response, which would take it apart and put it
+   * together again for each of them. False where the reader has not drained what it has.
    */
   push(frames: readonly Frame[]): boolean {
     const res = this.#res
@@ -166,7 +166,7 @@ class StreamWriter {
     return true
   }
 
-  /** Resolves when all that was written is drained, or there is no reader any more. */
+  /** Resolves when all that was written has drained, or the reader is gone. */
   drained(): Promise<void> | undefined {
     if (this.#watchdog === undefined) return
     return new Promise((resolve) => {
@@ -182,9 +182,9 @@ class StreamWriter {
 const GONE = Symbol('gone')
 
 /**
- * The frames of `source`, given up as soon as the response closes or the signal fires, even when
- * the source is still busy with the next one. Not a Promise.race with one long-lived promise: that
- * would keep every frame alive until the stream ends.
+ * The frames of `source`, given up as soon as the response closes or the signal fires, even while
+ * the source is busy with the next one. A Promise.race with one long-lived promise would keep every
+ * frame alive until the stream ends.
  */
 class FramePuller {
   readonly #res: ServerResponse
@@ -212,10 +212,10 @@ class FramePuller {
     })
   }
 
-  /** While the source has nothing to be pulled and the reader keeps up. */
-  live(pen: StreamWriter): Promise<void> | undefined {
+  /** Lasts while the source has nothing to be pulled and the reader keeps up. */
+  live(writer: StreamWriter): Promise<void> | undefined {
     if (!this.#source.live || this.#res.closed || this.#signal.aborted) return
-    const off = this.#source.live((frames) => pen.push(frames), this.#gone)
+    const off = this.#source.live((frames) => writer.push(frames), this.#gone)
     if (!off) return
     return new Promise((resolve) => {
       this.#onGone = () => {
@@ -225,7 +225,7 @@ class FramePuller {
     })
   }
 
-  /** Tells the source that nobody reads on; it may take its time and may fail unheard. */
+  /** Tells the source that nobody reads on. It may take its time, and its failure goes unheard. */
   giveUp(): void {
     this.#signal.removeEventListener('abort', this.#gone)
     this.#iterator.return?.().then(undefined, () => undefined)
@@ -241,7 +241,7 @@ const finish = (res: ServerResponse, drainMs: number): void => {
 }
 
 /**
- * Answers `res` with `source` as an event stream and resolves when the stream is over. Headers
+ * Answers `res` with `source` as an event stream, and resolves when the stream is over. Headers
  * leave with the first frame where there is one at once, else before it. Never rejects.
  */
 export const writeStream = async (
@@ -255,43 +255,44 @@ export const writeStream = async (
   setImmediate(() => {
     if (!res.headersSent && !res.destroyed) res.flushHeaders()
   })
-  // A connection that breaks while we write is a hang-up: 'close' follows and says so.
+  // A connection that breaks while we write counts as a hang-up, which the 'close' that follows
+  // says.
   res.on('error', () => undefined)
 
-  const pen = new StreamWriter(res, drainMs)
-  const pull = new FramePuller(res, source, options.signal)
+  const writer = new StreamWriter(res, drainMs)
+  const puller = new FramePuller(res, source, options.signal)
   const ping = setInterval(() => {
-    if (!res.writableNeedDrain) pen.write(PING)
+    if (!res.writableNeedDrain) writer.write(PING)
   }, options.pingMs ?? PING_MS)
 
   const run = async (): Promise<StreamOutcome> => {
-    if (options.retryMs !== undefined) pen.write(encodeFrame({ retry: options.retryMs }))
+    if (options.retryMs !== undefined) writer.write(encodeFrame({ retry: options.retryMs }))
     for (;;) {
-      await pull.live(pen)
-      await pen.drained()
-      const item = await pull.next()
+      await puller.live(writer)
+      await writer.drained()
+      const item = await puller.next()
       if (item === GONE || item.done) return 'ended'
-      pen.write(bytesOf(item.value))
-      await pen.drained()
+      writer.write(bytesOf(item.value))
+      await writer.drained()
     }
   }
   const failure = (error: unknown): StreamOutcome => {
     if (options.signal.aborted) return 'ended'
     if (error instanceof TooSlow) return 'too_slow'
     const last = options.onError?.(error)
-    if (last) pen.write(encodeFrame(last))
+    if (last) writer.write(encodeFrame(last))
     return 'failed'
   }
 
   const outcome = await run().catch(failure)
   clearInterval(ping)
-  pull.giveUp()
+  puller.giveUp()
   if (isStopping(options.signal) && !res.closed) {
-    // Spread out: all of its readers are told in the same moment.
+    // The delays are spread out, since all readers are told at the same moment.
     const retry = Math.round((options.retryMs ?? PARTING_RETRY_MS) * (0.5 + Math.random()))
-    pen.write(encodeFrame({ retry }))
+    writer.write(encodeFrame({ retry }))
   }
-  if (pen.isStalled) return 'stalled'
+  if (writer.isStalled) return 'stalled'
   if (res.closed) return 'hung_up'
   finish(res, drainMs)
   return outcome

@@ -53,9 +53,9 @@ const bodyOf = async (answer) => {
 
 let loggedOut = () => {}
 
-/** `heard` is called once the server says, whatever it was asked, that nobody is logged in. */
-export const onLoggedOut = (heard) => {
-  loggedOut = heard
+/** `listener` is called when the server answers any request with: nobody is logged in. */
+export const onLoggedOut = (listener) => {
+  loggedOut = listener
 }
 
 const ownBody = (answer) => {
@@ -63,16 +63,16 @@ const ownBody = (answer) => {
   return bodyOf(answer)
 }
 
-/** How far the server's clock is ahead of this one, in ms. */
+/** How far the server's clock is ahead of ours, in ms. */
 let aheadMs = 0
 
-/** The server's time: ages and deadlines are right on a clock that is not. */
+/** The server's time, so that ages and deadlines are right even where this clock is not. */
 export const serverNow = () => Date.now() + aheadMs
 
 export const read = async (path, query, signal) => {
   const answer = await ask(urlOf(path, query), {}, signal)
   const date = Date.parse(answer.headers.get('date'))
-  // The header has whole seconds: a smaller difference says nothing.
+  // The header has whole seconds, so a smaller difference means nothing.
   if (Number.isFinite(date)) {
     const ahead = date + 500 - Date.now()
     aheadMs = Math.abs(ahead) > 1500 ? ahead : 0
@@ -102,7 +102,7 @@ export const feedUrl = (query) => urlOf('events', query)
 
 /* ---------------------------------------------------------------- the feed */
 
-/** The server says something at least every 15 s, be it a comment. */
+/** The server sends something at least every 15 s, even if only a comment. */
 const SILENCE_MS = 40_000
 const MAX_RETRY_MS = 30_000
 
@@ -134,15 +134,17 @@ export const createParser = (onEvent, onRetry) => {
 }
 
 /**
- * Follows `url` until `signal` fires or the server refuses. Each callback is awaited before more
- * is read. `open(resumed)`: connected, with nothing missed if `resumed`; `event`: one event with
- * its data parsed; `lost(since)`: no connection since then, it will be tried again; `refused(status)`: the end.
+ * Reads the feed at `url` and keeps reading it: it reconnects, and resumes after the last id it
+ * saw, until `signal` fires or the server refuses. Each callback is awaited before more is read.
+ * `open(resumed)`: connected, with nothing missed if `resumed`; `event`: one event with its data
+ * parsed; `lost(since)`: no connection since then, it will be tried again; `refused(status)`: the
+ * end.
  */
 export const follow = async (url, signal, { open, event, lost, refused }) => {
   let lastId = null
   let retryMs = 2000
   let failures = 0
-  /** When anything was heard last, be it a comment. */
+  /** When anything was last received, even a comment. */
   let heardAt = Date.now()
 
   const readOnce = async () => {
@@ -199,13 +201,13 @@ export const follow = async (url, signal, { open, event, lost, refused }) => {
     if (signal.aborted) return
     if (status !== null) return refused(status)
     lost(heardAt)
-    // Half of it by chance, so that the boards of a restarted server do not return as one.
+    // Half of it is random, so that the boards of a restarted server do not all return at once.
     const waitMs = Math.min(MAX_RETRY_MS, retryMs * 2 ** failures++)
     await pause(waitMs / 2 + (waitMs / 2) * Math.random(), signal)
   }
 }
 
-/** Ends early when the browser is online again. */
+/** A pause that ends early when the browser is online again. */
 const pause = (ms, signal) =>
   new Promise((resolve) => {
     const done = () => {

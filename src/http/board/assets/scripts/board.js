@@ -1,6 +1,6 @@
 /**
- * The board's page: puts its parts together, draws what the state says at most once a frame, and
- * knows what is shown from its address: filters in the query, the drawer's todo behind the #.
+ * The board's page. It puts the parts together, draws the state at most once a frame, and takes
+ * what is shown from its address: filters in the query, the drawer's todo behind the #.
  */
 import { html, render } from 'lit/html.js'
 import { login, logout, onLoggedOut, read, serverNow } from './api.js'
@@ -9,7 +9,7 @@ import { createDrawer } from './drawer.js'
 import { createPlots, headView, pulseView } from './head.js'
 import { listenToKeys } from './keys.js'
 import { lanesView, watchEnds } from './lanes.js'
-import { arrange, createState } from './state.js'
+import { arrange, createState, PHASES } from './state.js'
 import { createWatch } from './watch.js'
 import { titleOf } from './words.js'
 
@@ -27,7 +27,7 @@ let trouble = ''
 let loginError = ''
 let minutes = []
 let pulseAt = -PULSE_MS
-/** Grows when an answer's fate changed, since no card did. */
+/** Grows when an answer's fate changes, since no card does then. */
 let fateTick = 0
 
 /* ---------------------------------------------------------------- address */
@@ -59,15 +59,19 @@ const setFilter = (change) => {
     pulseAt = -PULSE_MS
     watch.start(queryOf(filters))
   }
-  if (deadOnly && !state.dead.loaded) void watch.page('dead', state.dead)
+  loadDead()
   if (text !== '' && before.text === '') void loadForSearch()
   draw()
 }
 
-/** A search looks through what is here: more is fetched while there is one. */
+const loadDead = () => {
+  if (filters.deadOnly && !state.dead.loaded) void watch.page('dead', state.dead)
+}
+
+/** A search looks through the cards that are here, so more are fetched while there is one. */
 const SEARCHED = 3000
 const loadForSearch = async () => {
-  for (const phase of ['waiting', 'held', 'interrupted', 'ended']) {
+  for (const phase of PHASES) {
     while (filters.text !== '' && state.lanes[phase].token !== '' && state.cards.size < SEARCHED) {
       if (!(await watch.page(phase, state.lanes[phase]))) break
     }
@@ -79,18 +83,12 @@ const route = () => {
   const before = drawer.id()
   drawer.show(id)
   draw()
-  if (id !== null && id !== before) focusSoon('drawer-title')
-  if (id === null && before !== null) {
-    requestAnimationFrame(() =>
-      root
-        .querySelector(`.card[data-id="${CSS.escape(before)}"] a.open`)
-        ?.focus({ preventScroll: true }),
-    )
-  }
+  if (id !== null && id !== before) focusSoon('#drawer-title')
+  if (id === null && before !== null) focusSoon(`.card[data-id="${CSS.escape(before)}"] a.open`)
 }
 
-const focusSoon = (id) =>
-  requestAnimationFrame(() => document.getElementById(id)?.focus({ preventScroll: true }))
+const focusSoon = (selector) =>
+  requestAnimationFrame(() => root.querySelector(selector)?.focus({ preventScroll: true }))
 
 /* ---------------------------------------------------------------- drawing */
 
@@ -98,7 +96,7 @@ let drawing = false
 const draw = () => {
   if (drawing) return
   drawing = true
-  // A hidden page is not asked for frames, and must not pile up work meanwhile.
+  // A hidden page gets no frames, and must not pile up work meanwhile.
   if (document.hidden) setTimeout(drawNow, 1000)
   else requestAnimationFrame(drawNow)
 }
@@ -152,9 +150,9 @@ const drawNow = () => {
   )
   document.body.classList.toggle('stale', connection.kind === 'lost' && me !== null)
   document.body.classList.toggle('opened', drawer.id() !== null)
-  const asked = state.lanes.interrupted.total
-  document.title = me && asked > 0 ? `(${asked}) switchboard` : 'switchboard'
-  plots.take(root, minutes)
+  const questions = state.lanes.interrupted.total
+  document.title = me && questions > 0 ? `(${questions}) switchboard` : 'switchboard'
+  plots.draw(root, minutes)
   watchEnds(root, more)
 }
 
@@ -165,12 +163,12 @@ const drawer = createDrawer({ changed: fated, dialogs })
 const connected = async (next) => {
   connection = next
   if (next.kind === 'out' || next.kind === 'refused') {
-    // Whoever logs in next may not be who saw this.
+    // Whoever logs in next may be somebody else, who must not see this.
     me = null
     drawer.show(null)
   }
   draw()
-  if (next.kind === 'out') return focusSoon('token')
+  if (next.kind === 'out') return focusSoon('#token')
   if (next.kind !== 'live' || me) return
   try {
     me = await read('me')
@@ -178,7 +176,7 @@ const connected = async (next) => {
   } catch (error) {
     trouble = error.message
   }
-  if (filters.deadOnly && !state.dead.loaded) void watch.page('dead', state.dead)
+  loadDead()
   draw()
   route()
 }
@@ -223,7 +221,7 @@ const readPulse = async () => {
     ;({ minutes } = await read('pulse', queryOf(filters)))
     draw()
   } catch {
-    // The plots stay as they were; the light says whether there is a connection.
+    // The plots stay as they were, and the light says whether there is a connection.
   }
 }
 

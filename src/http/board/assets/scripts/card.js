@@ -1,6 +1,6 @@
 /**
  * One todo as a card. Whatever came from outside goes into the page as text and in no other way,
- * each in an isolated line of its own, so that no text turns its neighbours around.
+ * each piece isolated, so that no text changes the direction of its neighbors.
  */
 import { html, svg } from 'lit/html.js'
 import { answerForm, isChoice } from './form.js'
@@ -9,7 +9,7 @@ import { idleOf, QUIET_MS, shortSpan, soon, span, stateWord, titleOf, wrong } fr
 const ROUND = 2 * Math.PI * 16
 const SOON_MS = 3600_000
 
-/** What is left of a wait, as a ring that shrinks. */
+/** The rest of a wait, as a ring that shrinks. */
 export const ring = (question, since, now) => {
   const end = question.deadline ? Date.parse(question.deadline) : null
   const left = end === null ? null : Math.max(0, end - now)
@@ -32,6 +32,9 @@ export const ring = (question, since, now) => {
 
 const attempt = ({ attempt, maxAttempts }) =>
   attempt > 1 ? `attempt ${attempt}${maxAttempts ? ` of ${maxAttempts}` : ''}` : ''
+
+const age = ({ at }, now, suffix = '') =>
+  html`<time datetime=${at}>${span(now - Date.parse(at))}${suffix}</time>`
 
 const tag = (text, name = '') => (text ? html`<span class=${name} dir="auto">${text}</span>` : '')
 
@@ -58,7 +61,7 @@ const waiting = (card, board) => html`
   <p class="said">${waits(card, board)}</p>
   <p class="meta">
     ${tag(card.queue)}${tag(attempt(card))}
-    <time datetime=${card.at}>${span(board.now - Date.parse(card.at))}</time>
+    ${age(card, board.now)}
   </p>`
 
 const held = (card, { now }) => {
@@ -68,18 +71,16 @@ const held = (card, { now }) => {
     <p class="meta">
       ${tag(card.queue)}<span>${`attempt ${card.attempt}`}</span>${tag(card.claimant)}
       ${idle > 0 ? html`<span class=${idle >= QUIET_MS ? 'quiet' : ''}>${`idle ${span(idle)}`}</span>` : ''}
-      <time datetime=${card.at}>${span(now - Date.parse(card.at))}</time>
+      ${age(card, now)}
     </p>`
 }
 
 const holding = (card) => {
   if (card.answeredAt) return 'answered, goes on when its turn comes'
+  const sign = card.state === 'auth-required' ? 'needs sign-in, ' : ''
   const who = card.parked ? 'parked' : `held by ${card.claimant ?? 'its agent'}`
-  const whom =
-    card.client === undefined
-      ? ''
-      : `, for ${card.client ? `client ${card.client}` : 'an operator'}`
-  return `${card.state === 'auth-required' ? 'needs sign-in, ' : ''}${who}${whom}`
+  if (card.client === undefined) return `${sign}${who}`
+  return `${sign}${who}, for ${card.client ? `client ${card.client}` : 'an operator'}`
 }
 
 const form = (card, board) => {
@@ -109,7 +110,7 @@ const ended = (card, { now }) => html`
   <p class="said" dir="auto">${wrong(card.error) || card.said}</p>
   <p class="meta">
     ${tag(card.queue)}<span class="state">${stateWord(card)}</span>${tag(attempt(card))}
-    <time datetime=${card.at}>${`${span(now - Date.parse(card.at))} ago`}</time>
+    ${age(card, now, ' ago')}
   </p>`
 
 const heading = (card) =>
@@ -117,7 +118,7 @@ const heading = (card) =>
 
 const BODIES = { waiting, held, interrupted: asking, ended }
 
-/** How often a card says something else: what changes by the second is young or about to end. */
+/** Changes as often as the card's text: by the second only while it is young or about to end. */
 export const tickOf = (card, now) => {
   const since = now - Date.parse(card.at)
   const coming = [card.retryAt, card.dueAt, card.question?.deadline]
@@ -128,7 +129,7 @@ export const tickOf = (card, now) => {
   return Math.floor(now / (near < 600_000 ? 1000 : 15_000))
 }
 
-/** `board`: what a card cannot know by itself: the time, who looks, and the other cards. */
+/** `board` holds what a card cannot know by itself: the time, who looks, and the other cards. */
 export const cardView = (card, board) => html`<li
   class=${card.fresh || card.arrived ? 'card new' : 'card'}
   data-id=${card.id}

@@ -1,4 +1,4 @@
-/** Small dialogs: to be sure, to copy something, and the keys. */
+/** Small dialogs: one to confirm, one to copy something, and the list of keys. */
 import { html, render } from 'lit/html.js'
 
 const KEYS = [
@@ -43,7 +43,7 @@ export const dialogs = {
       }
       const area = target.closest('dialog').querySelector('textarea')
       area.select()
-      // Without TLS there is no clipboard to write to: it is selected, for the keys.
+      // Without TLS there is no clipboard to write to, so the text is selected for Ctrl-C.
       void navigator.clipboard?.writeText(text).then(done, () => undefined)
     }
     return open(html`<form method="dialog">

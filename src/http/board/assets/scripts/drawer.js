@@ -1,15 +1,15 @@
 /**
  * One todo with everything there is to know of it, at an address of its own (#/todo/<id>), and what
- * can be done about it. It is read anew when its todo moves, and now and then while it works.
+ * can be done about it. It is read again when its todo moves, and now and then while it works.
  */
 import { guard } from 'lit/directives/guard.js'
 import { keyed } from 'lit/directives/keyed.js'
 import { html } from 'lit/html.js'
 import { call } from './api.js'
 import { ring } from './card.js'
-import { answerForm } from './form.js'
+import { alertOf, answerForm } from './form.js'
 import { artifacts, attempts, conversation, deadlines, events, family, webhooks } from './record.js'
-import { moment, shortId, stateWord } from './words.js'
+import { moment, stateWord, titleOf as titled } from './words.js'
 
 const AGAIN_MS = 3000
 const DELIVERIES = 20
@@ -20,33 +20,30 @@ const textOf = (message) =>
     .filter(Boolean)
     .join(' ')
 
-/** The conversation's beginning is what a todo is called. */
-const titleOf = ({ id, message }) => textOf(message).slice(0, 160) || `todo ${shortId(id)}`
+/** A todo is called by the beginning of its conversation. */
+const titleOf = ({ id, message }) => titled({ id, title: textOf(message).slice(0, 160) })
 
-/** The server says moments in UTC; a person reads the clock on the wall. */
+/** The server gives moments in UTC; a person reads the clock on the wall. */
 const localTimes = (line) =>
   line?.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, (iso) => moment(iso)) ?? ''
 
 const isDead = ({ state, finishedAt }) => state === 'failed' && finishedAt !== null
 
-/** For a shell: what stands in quotes there is left as it is. */
+/** Quoted for a shell, which leaves what stands in single quotes as it is. */
 const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`
 
-const curlOf = (todo, question, base = new URL('../operator', import.meta.url)) => {
+const curlOf = ({ id }, question, base = new URL('../operator', import.meta.url)) => {
+  const parts = [question?.plain ? { text: 'your answer' } : { data: {} }]
   const [method, params] = question
-    ? [
-        'todos.answer',
-        {
-          id: todo.id,
-          question: question.seq,
-          message: { parts: [question.plain ? { text: 'your answer' } : { data: {} }] },
-        },
-      ]
-    : ['todos.show', { id: todo.id }]
+    ? ['todos.answer', { id, question: question.seq, message: { parts } }]
+    : ['todos.show', { id }]
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
   return `curl -s ${quoted(String(base))} -H "Authorization: Bearer $SWITCHBOARD_TOKEN" \\
   -H 'Content-Type: application/json' -d ${quoted(body)}`
 }
+
+const button = (label, act, name = 'second') =>
+  html`<button type="button" class=${name} @click=${act}>${label}</button>`
 
 export const createDrawer = ({ changed, dialogs }) => {
   let id = null
@@ -65,22 +62,22 @@ export const createDrawer = ({ changed, dialogs }) => {
     }
     reading = true
     again = false
-    const asked = id
+    const requested = id
     try {
       const [todo, line, { deliveries }] = await Promise.all([
-        call('todos.show', { id: asked }),
-        call('todos.why', { id: asked }),
-        call('deliveries.list', { todoId: asked, pageSize: DELIVERIES }),
+        call('todos.show', { id: requested }),
+        call('todos.why', { id: requested }),
+        call('deliveries.list', { todoId: requested, pageSize: DELIVERIES }),
       ])
-      if (id === asked) [shown, why, error] = [{ ...todo, deliveries }, line.why, null]
+      if (id === requested) [shown, why, error] = [{ ...todo, deliveries }, line.why, null]
     } catch (thrown) {
-      if (id === asked) error = thrown.message
+      if (id === requested) error = thrown.message
     } finally {
       reading = false
       readAt = performance.now()
       changed()
     }
-    if (id !== null && (again || id !== asked)) void read()
+    if (id !== null && (again || id !== requested)) void read()
   }
 
   const run = async (name, method, params) => {
@@ -114,42 +111,27 @@ export const createDrawer = ({ changed, dialogs }) => {
     if (link) dialogs.copy('For one answer, by anyone who has it', link.url)
   }
 
-  const actions = (todo, me) => html`<div class="actions">
-    ${
-      me.mayOperate && !todo.finishedAt
-        ? html`<button type="button" class="second" @click=${() => cancel(todo.id, titleOf(todo))}>Cancel</button>`
-        : ''
-    }
-    ${
-      me.mayOperate && isDead(todo)
-        ? html`<button type="button" @click=${() => retry(todo.id)}>Retry</button>`
-        : ''
-    }
-    ${
-      me.mayAnswer && todo.question
-        ? html`<button type="button" class="second" @click=${makeLink}>Answer link</button>`
-        : ''
-    }
-    <button
-      type="button"
-      class="second"
-      @click=${() => dialogs.copy('The same with curl', curlOf(todo, me.mayAnswer && questionOf(todo)))}
-    >
-      Copy as curl
-    </button>
-    ${act?.error ? html`<p class="wrong" role="alert">${act.error}</p>` : ''}
-  </div>`
+  const actions = (todo, { mayOperate, mayAnswer }) => {
+    const copy = () =>
+      dialogs.copy('The same with curl', curlOf(todo, mayAnswer && questionOf(todo)))
+    return html`<div class="actions">
+      ${mayOperate && !todo.finishedAt ? button('Cancel', () => cancel(todo.id, titleOf(todo))) : ''}
+      ${mayOperate && isDead(todo) ? button('Retry', () => retry(todo.id), '') : ''}
+      ${mayAnswer && todo.question ? button('Answer link', makeLink) : ''}
+      ${button('Copy as curl', copy)} ${alertOf(act?.error)}
+    </div>`
+  }
 
   const questionOf = ({ question }) => question && { ...question, plain: question.form === null }
 
   const asking = (todo, { me, now }) => {
     const question = questionOf(todo)
     if (!question) return ''
-    const asked = todo.messages.find(({ seq }) => seq === question.seq)
+    const asking = todo.messages.find(({ seq }) => seq === question.seq)
     return html`<section class="ask" aria-label="Question">
       <div class="row">
         ${ring(question, todo.interruptedAt, now)}
-        <blockquote dir="auto">${textOf(asked?.message)}</blockquote>
+        <blockquote dir="auto">${textOf(asking?.message)}</blockquote>
       </div>
       ${
         me.mayAnswer
@@ -159,7 +141,7 @@ export const createDrawer = ({ changed, dialogs }) => {
     </section>`
   }
 
-  /** What no passing second changes is not made anew by one. */
+  /** Rendered again only with a new reading of the todo, not with each passing second. */
   const still = (todo, view) => guard([todo], () => view(todo))
 
   const body = (todo, board) => html`
@@ -188,7 +170,7 @@ export const createDrawer = ({ changed, dialogs }) => {
       if (id !== null) void read()
     },
 
-    /** Its todo has moved, or time has passed. */
+    /** A todo has moved. */
     touch(movedId) {
       if (id !== null && movedId === id) void read()
     },
@@ -199,14 +181,14 @@ export const createDrawer = ({ changed, dialogs }) => {
 
     view(board) {
       if (id === null || !board.me) return ''
-      const title = shown ? titleOf(shown) : `todo ${shortId(id)}`
+      const title = titleOf(shown ?? { id })
       return html`<div class="drawer" role="dialog" aria-labelledby="drawer-title" data-id=${id}>
         <div class="head">
           <h2 id="drawer-title" tabindex="-1" dir="auto">${title}</h2>
           <a class="button second" href="#" aria-label="Close">✕</a>
         </div>
         <div class="inside">
-          ${error ? html`<p class="wrong" role="alert">${error}</p>` : ''}
+          ${alertOf(error)}
           ${shown ? keyed(id, body(shown, board)) : error ? '' : html`<p class="help">reading</p>`}
         </div>
       </div>`

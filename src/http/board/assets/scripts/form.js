@@ -1,7 +1,7 @@
 /**
- * Answering: a line of text, buttons where there is a choice of few, or the form that the server
- * made of the question's schema. The same on a card and in the drawer. An answer names its
- * question, so that one typed too late never answers another.
+ * Answering, by a line of text, by buttons where there are few choices, or by the form that the
+ * server made of the question's schema. It is the same on a card and in the drawer. An answer names
+ * its question, so that one typed too late never answers another.
  */
 import { keyed } from 'lit/directives/keyed.js'
 import { html } from 'lit/html.js'
@@ -10,38 +10,38 @@ import { call } from './api.js'
 const MAX_BUTTONS = 4
 const FATES_KEPT = 500
 
-const choicesOf = (field) =>
-  field.kind === 'boolean'
-    ? [
-        { typed: 'true', label: 'Yes' },
-        { typed: 'false', label: 'No' },
-      ]
-    : field.choices.map((choice, i) => ({
-        typed: String(i),
-        label: typeof choice === 'string' ? choice : JSON.stringify(choice),
-      }))
+const YES_NO = [
+  { typed: 'true', label: 'Yes' },
+  { typed: 'false', label: 'No' },
+]
 
-/** Every answer there can be is a button. */
+/** What may be picked, and how a form spells it; null where the answer is typed. */
+const choicesOf = ({ kind, choices }) => {
+  if (kind === 'boolean') return YES_NO
+  if (kind !== 'choice') return null
+  return choices.map((choice, i) => ({
+    typed: String(i),
+    label: typeof choice === 'string' ? choice : JSON.stringify(choice),
+  }))
+}
+
+/** Whether every possible answer is a button. */
 export const isChoice = (form) =>
-  form?.length === 1 &&
-  ['boolean', 'choice'].includes(form[0].kind) &&
-  choicesOf(form[0]).length <= MAX_BUTTONS
+  form?.length === 1 && (choicesOf(form[0])?.length ?? Infinity) <= MAX_BUTTONS
 
 const typedValue = (field, typed) => {
   if (typed === null || typed === '') return undefined
   if (field.kind === 'text') return typed
   if (field.kind === 'boolean') return typed === 'true'
   if (field.kind === 'choice') return field.choices[Number(typed)]
-  let value
+  const isJson = field.kind === 'json'
   try {
-    value = JSON.parse(typed)
+    const value = JSON.parse(typed)
+    if (isJson || typeof value === 'number') return value
   } catch {
-    throw new Error(`${field.label} is not ${field.kind === 'json' ? 'JSON' : 'a number'}`)
+    // It is refused below, as what is no number is.
   }
-  if (field.kind !== 'json' && typeof value !== 'number') {
-    throw new Error(`${field.label} is not a number`)
-  }
-  return value
+  throw new Error(`${field.label} is not ${isJson ? 'JSON' : 'a number'}`)
 }
 
 /** The data of an answer from what stands in each field. */
@@ -51,7 +51,7 @@ const readForm = (form, typed) => {
   return Object.fromEntries(values.filter(([, value]) => value !== undefined))
 }
 
-/** How the answer to each question fares: by todo and question. */
+/** How the answer to each question fares, by todo and question. */
 const fates = new Map()
 const keyOf = (id, question) => `${id} ${question.seq}`
 
@@ -73,10 +73,11 @@ const send = async (id, question, part, changed) => {
 
 const control = (field, i, prefix) => {
   const id = `${prefix}-${i}`
-  if (field.kind === 'boolean' || field.kind === 'choice') {
+  const choices = choicesOf(field)
+  if (choices) {
     return html`<fieldset>
       <legend dir="auto">${field.label}</legend>
-      ${choicesOf(field).map(
+      ${choices.map(
         ({ typed, label }) =>
           html`<label class="choice"
             ><input type="radio" name=${`f${i}`} value=${typed} ?required=${field.required} />
@@ -101,16 +102,10 @@ const control = (field, i, prefix) => {
     ${field.help ? html`<p class="help" dir="auto">${field.help}</p>` : ''}`
 }
 
-const fateLine = (fate) => {
-  if (fate?.error) return html`<p class="wrong" role="alert">${fate.error}</p>`
-  return fate?.sent ? html`<p class="sent" role="status">Answered.</p>` : ''
-}
+export const alertOf = (error) => (error ? html`<p class="wrong" role="alert">${error}</p>` : '')
 
-const plain = ({ id, label, busy, submit }) =>
-  html`<form class="answer" @submit=${submit}>
-    <input name="text" aria-label=${label} placeholder="Answer as operator" autocomplete="off" dir="auto" required ?disabled=${busy} data-answer=${id} />
-    <button type="submit" ?disabled=${busy}>Answer</button>
-  </form>`
+const fateLine = (fate) =>
+  fate?.sent ? html`<p class="sent" role="status">Answered.</p>` : alertOf(fate?.error)
 
 const formFor = ({ id, question, title, where, changed }) => {
   const fate = fates.get(keyOf(id, question))
@@ -121,13 +116,9 @@ const formFor = ({ id, question, title, where, changed }) => {
   const submit = (read) => (event) => {
     event.preventDefault()
     const data = new FormData(event.target)
+    const typed = (name) => data.get(name)
     try {
-      void send(
-        id,
-        question,
-        read((name) => data.get(name)),
-        changed,
-      )
+      void send(id, question, read(typed), changed)
     } catch (error) {
       fates.set(keyOf(id, question), { error: error.message })
       changed()
@@ -136,7 +127,11 @@ const formFor = ({ id, question, title, where, changed }) => {
 
   if (question.plain) {
     const read = (typed) => ({ text: typed('text').trim() })
-    return html`${plain({ id, label, busy, submit: submit(read) })}${fateLine(fate)}`
+    return html`<form class="answer" @submit=${submit(read)}>
+        <input name="text" aria-label=${label} placeholder="Answer as operator" autocomplete="off" dir="auto" required ?disabled=${busy} data-answer=${id} />
+        <button type="submit" ?disabled=${busy}>Answer</button>
+      </form>
+      ${fateLine(fate)}`
   }
   if (isChoice(form)) {
     const pick = (typed) => send(id, question, { data: readForm(form, () => typed) }, changed)
@@ -166,7 +161,7 @@ const formFor = ({ id, question, title, where, changed }) => {
 }
 
 /**
- * `where` tells a card's form from the drawer's. `changed` is called when the form's fate did. Each
- * question has fields of its own: what was typed for one does not stand in those of the next.
+ * `where` tells a card's form from the drawer's. `changed` is called when the form's fate changes.
+ * Each question has fields of its own, so what was typed for one does not stand in the next one's.
  */
-export const answerForm = (asked) => keyed(keyOf(asked.id, asked.question), formFor(asked))
+export const answerForm = (given) => keyed(keyOf(given.id, given.question), formFor(given))

@@ -8,25 +8,20 @@ import { html } from 'lit/html.js'
 import uPlot from 'uplot'
 import { clock, idleOf, QUIET_MS, span } from './words.js'
 
-const light = ({ kind, since }) => {
-  if (kind === 'lost') return `reconnecting, stale since ${clock(since)}`
-  return { connecting: 'connecting', live: 'live', out: 'not logged in', refused: 'not allowed' }[
-    kind
-  ]
-}
+const LIGHTS = { out: 'not logged in', refused: 'not allowed' }
 
-const lightView = (connection) =>
-  html`<p id="light" class="light" role="status" data-state=${connection.kind}>${light(connection)}</p>`
+const light = ({ kind, since }) =>
+  kind === 'lost' ? `reconnecting, stale since ${clock(since)}` : (LIGHTS[kind] ?? kind)
+
+const filter = (label, control) =>
+  html`<label class="filter"><span class="hidden">${label}</span> ${control}</label>`
 
 const queueSelect = ({ filters, me, setFilter }) => {
   const names = [...new Set([...me.queues, filters.queue].filter(Boolean))].sort()
-  return html`<label class="filter"
-    ><span class="hidden">Queue</span>
-    <select id="queue" .value=${live(filters.queue)} @change=${({ target }) => setFilter({ queue: target.value })}>
-      <option value="">all queues</option>
-      ${names.map((name) => html`<option value=${name} ?selected=${name === filters.queue}>${name}</option>`)}
-    </select></label
-  >`
+  return html`<select id="queue" .value=${live(filters.queue)} @change=${typed('queue', setFilter)}>
+    <option value="">all queues</option>
+    ${names.map((name) => html`<option value=${name} ?selected=${name === filters.queue}>${name}</option>`)}
+  </select>`
 }
 
 const typed =
@@ -34,38 +29,34 @@ const typed =
   ({ target }) =>
     set({ [name]: target.value })
 
-export const headView = (view) => {
-  const { connection, me, filters, setFilter, state } = view
-  return html`<header>
-    <h1><a href="#">switchboard</a></h1>
-    ${lightView(connection)}
-    ${
-      me
-        ? html`<div class="filters" role="search">
-              ${queueSelect(view)}
-              <label class="filter"
-                ><span class="hidden">Context</span>
-                <input id="context" placeholder="any context" .value=${filters.context} @change=${typed('context', setFilter)} />
-              </label>
-              <label class="filter"
-                ><span class="hidden">Search</span>
-                <input id="search" type="search" placeholder="/ search" .value=${live(filters.text)} @input=${typed('text', setFilter)} />
-              </label>
-              <button
-                id="dead"
-                type="button"
-                aria-pressed=${filters.deadOnly}
-                @click=${() => setFilter({ deadOnly: !filters.deadOnly })}
-              >
-                ${state.dead.total === 1 ? '1 dead letter' : `${state.dead.total} dead letters`}
-              </button>
-            </div>
-            <button id="keys" type="button" aria-label="Keys" @click=${view.showKeys}>?</button>
-            <button id="logout" type="button" @click=${view.logOut}>Log out</button>`
-        : ''
-    }
-  </header>`
+const filtersView = (view) => {
+  const { filters, setFilter, state } = view
+  const context = html`<input id="context" placeholder="any context" .value=${filters.context} @change=${typed('context', setFilter)} />`
+  const search = html`<input id="search" type="search" placeholder="/ search" .value=${live(filters.text)} @input=${typed('text', setFilter)} />`
+  return html`<div class="filters" role="search">
+    ${filter('Queue', queueSelect(view))} ${filter('Context', context)} ${filter('Search', search)}
+    <button
+      id="dead"
+      type="button"
+      aria-pressed=${filters.deadOnly}
+      @click=${() => setFilter({ deadOnly: !filters.deadOnly })}
+    >
+      ${state.dead.total === 1 ? '1 dead letter' : `${state.dead.total} dead letters`}
+    </button>
+  </div>`
 }
+
+export const headView = (view) => html`<header>
+  <h1><a href="#">switchboard</a></h1>
+  <p id="light" class="light" role="status" data-state=${view.connection.kind}>${light(view.connection)}</p>
+  ${
+    view.me
+      ? html`${filtersView(view)}
+          <button id="keys" type="button" aria-label="Keys" @click=${view.showKeys}>?</button>
+          <button id="logout" type="button" @click=${view.logOut}>Log out</button>`
+      : ''
+  }
+</header>`
 
 const oldestWait = ({ cards, now }) => {
   const waits = [...cards.values()].filter(({ phase }) => phase === 'interrupted')
@@ -99,17 +90,17 @@ export const pulseView = ({
 
 /* ---------------------------------------------------------------- plots */
 
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
 
 const PLOTS = [
   {
     name: 'finished',
     label: 'finished a minute',
     lines: [
-      { of: ({ finished }) => finished, colour: '--work' },
-      { of: ({ dead }) => dead || null, colour: '--dead', dots: true },
+      { of: ({ finished }) => finished, color: '--work' },
+      { of: ({ dead }) => dead || null, color: '--dead', dots: true },
     ],
-    // The minute that runs is not over: by itself its number would fall to nothing with each new one.
+    // The current minute is not over, so its number alone would fall to nothing with each new one.
     now: (minutes) => Math.max(minutes.at(-2).finished, minutes.at(-1).finished),
     say: ({ finished, dead }) => `${finished}${dead ? `, ${dead} dead` : ''}`,
   },
@@ -117,8 +108,8 @@ const PLOTS = [
     name: 'waited',
     label: 'waited for an agent',
     lines: [
-      { of: ({ waited }) => waited?.mean ?? null, colour: '--soft' },
-      { of: ({ waited }) => waited?.max ?? null, colour: '--wait' },
+      { of: ({ waited }) => waited?.mean ?? null, color: '--soft' },
+      { of: ({ waited }) => waited?.max ?? null, color: '--wait' },
     ],
     now: (minutes) => minutes.findLast(({ waited }) => waited)?.waited.mean ?? null,
     say: ({ waited }) =>
@@ -127,7 +118,7 @@ const PLOTS = [
   {
     name: 'oldest',
     label: 'oldest that waits',
-    lines: [{ of: ({ oldest }) => oldest, colour: '--soft' }],
+    lines: [{ of: ({ oldest }) => oldest, color: '--soft' }],
     now: (minutes) => minutes.at(-1).oldest,
     say: ({ oldest }) => seconds(oldest),
   },
@@ -146,7 +137,7 @@ const describe = ({ label, say }, minutes) => {
   return `${label}, the last hour by minutes; at the end ${say(last)}`
 }
 
-/** A line needs more than one or two. */
+/** A line needs more than one or two points. */
 const isSparse = (values) => values.filter((value) => value !== null).length < 3
 
 const createPlot = (element, plot, size) =>
@@ -161,8 +152,8 @@ const createPlot = (element, plot, size) =>
       padding: [3, 2, 3, 2],
       series: [
         {},
-        ...plot.lines.map(({ colour: name, dots = false }) => ({
-          stroke: () => colour(name),
+        ...plot.lines.map(({ color: name, dots = false }) => ({
+          stroke: () => color(name),
           width: 1.5,
           points: { show: (chart, i) => dots || isSparse(chart.data[i]), size: 4 },
           spanGaps: !dots,
@@ -183,7 +174,7 @@ const createPlot = (element, plot, size) =>
     element,
   )
 
-/** Keeps the plots inside `root`; `take(minutes)` draws them. */
+/** Keeps the plots inside a root; `draw(root, minutes)` draws them. */
 export const createPlots = () => {
   const drawn = new Map()
   const dark = matchMedia('(prefers-color-scheme: dark)')
@@ -193,7 +184,7 @@ export const createPlots = () => {
 
   return {
     names: PLOTS.map(({ name, label }) => ({ name, label })),
-    take(root, minutes) {
+    draw(root, minutes) {
       for (const plot of PLOTS) {
         const element = root.querySelector(`[data-plot="${plot.name}"]`)
         if (!element || minutes.length === 0) continue

@@ -1,4 +1,4 @@
-/** The board by keys alone. What has the focus is what is meant; letters typed into a field are not. */
+/** The board by keys alone. They act on what has the focus, but not while one types in a field. */
 
 const isTyping = (target) =>
   target instanceof HTMLElement &&
@@ -16,22 +16,26 @@ const focus = (element) => {
   cardOf(element)?.scrollIntoView({ block: 'nearest' })
 }
 
-/** In the lane of what has the focus, else in the first one that has any. */
+/** The item `by` steps on from the one at `index`, or the last there is; the first for no index. */
+const next = (all, index, by) =>
+  all[index < 0 ? 0 : Math.min(all.length - 1, Math.max(0, index + by))]
+
+const focusedLane = () => document.activeElement?.closest?.('section[data-phase]')
+
+/** Moves within the lane of what has the focus, else within the first one that has cards. */
 const step = (root, by) => {
-  const lane = document.activeElement?.closest?.('section[data-phase]')
+  const lane = focusedLane()
   const all = openers(lane?.querySelector('a.open') ? lane : (lanesOf(root)[0] ?? root))
   const at = all.findIndex((opener) => cardOf(opener) === cardOf(document.activeElement))
-  focus(all[at < 0 ? 0 : Math.min(all.length - 1, Math.max(0, at + by))])
+  focus(next(all, at, by))
 }
 
 const cross = (root, by) => {
   const lanes = lanesOf(root)
-  const at = lanes.indexOf(document.activeElement?.closest?.('section[data-phase]'))
-  const lane = lanes[at < 0 ? 0 : Math.min(lanes.length - 1, Math.max(0, at + by))]
-  focus(lane?.querySelector('a.open'))
+  focus(next(lanes, lanes.indexOf(focusedLane()), by)?.querySelector('a.open'))
 }
 
-/** Focuses what `find` finds, as soon as it does, unless it is not wanted any more. */
+/** Focuses what `find` finds as soon as it is there, unless it is no longer wanted. */
 const whenThere = (find, wanted) =>
   requestAnimationFrame(() => {
     const element = find()
@@ -39,13 +43,13 @@ const whenThere = (find, wanted) =>
     else if (wanted()) whenThere(find, wanted)
   })
 
-/** Of the drawer, else of the card that has the focus. */
-const meant = (drawer) => drawer.id() ?? cardOf(document.activeElement)?.dataset.id ?? null
+/** The todo of the drawer, else of the card that has the focus. */
+const chosen = (drawer) => drawer.id() ?? cardOf(document.activeElement)?.dataset.id ?? null
 
 const answer = (root, drawer) => {
   const inDrawer = root.querySelector('.drawer .ask :is(input, textarea, button)')
   if (drawer.id() !== null && inDrawer) return inDrawer.focus()
-  // Never another question than the one that is looked at, also where its form is not there yet.
+  // Never a question other than the one looked at, even where its form is not there yet.
   const own = document.activeElement?.closest?.('.card[data-phase="interrupted"]')
   const all = root.querySelector('section[data-phase="interrupted"]')
   focus((own ?? all)?.querySelector('[data-answer]:not([data-answer=""])'))
@@ -53,20 +57,20 @@ const answer = (root, drawer) => {
 
 export const listenToKeys = ({ root, drawer, dialogs, toggleDead, me, titleOf, isDead }) => {
   const why = () => {
-    const id = meant(drawer)
+    const id = chosen(drawer)
     if (id === null) return
     location.hash = `#/todo/${id}`
     whenThere(
       () => root.querySelector(`.drawer[data-id="${CSS.escape(id)}"] #why`),
-      () => meant(drawer) === id,
+      () => chosen(drawer) === id,
     )
   }
   const cancel = () => {
-    const id = meant(drawer)
+    const id = chosen(drawer)
     if (id !== null && me()?.mayOperate) void drawer.cancel(id, titleOf(id))
   }
   const retry = () => {
-    const id = meant(drawer)
+    const id = chosen(drawer)
     if (id !== null && me()?.mayOperate && (isDead(id) || (drawer.id() === id && drawer.dead()))) {
       void drawer.retry(id)
     }

@@ -16,14 +16,7 @@ const NAMES = {
 const number = (total, countedTo) =>
   total >= countedTo ? `${countedTo.toLocaleString()}+` : total.toLocaleString()
 
-const countText = (view, phase, cards) => {
-  const { filters, state } = view
-  const dead = phase === 'ended' && filters.deadOnly
-  const total = number(dead ? state.dead.total : state.lanes[phase].total, state.countedTo)
-  return filters.text.trim() === '' ? total : `${cards.length} of ${total}`
-}
-
-/** More of a lane once its end comes into sight. */
+/** What to do once the end of a lane comes into sight, by its button. */
 const watchEnd = new Map()
 const AGAIN_MS = 200
 const endSeen = new IntersectionObserver(
@@ -31,7 +24,7 @@ const endSeen = new IntersectionObserver(
     for (const { isIntersecting, target } of entries) {
       if (!isIntersecting) continue
       watchEnd.get(target)?.()
-      // It is told once: where the end stays in sight, it is looked at again.
+      // We hear of it only once, so where the end stays in sight it is observed again.
       endSeen.unobserve(target)
       setTimeout(() => watchEnd.has(target) && endSeen.observe(target), AGAIN_MS)
     }
@@ -45,32 +38,28 @@ const lane = (view, phase) => {
   const cards = view.arranged[phase]
   const { window } = state.lanes[phase]
   const shown = cards.slice(0, window)
-  const source = phase === 'ended' && filters.deadOnly ? state.dead : state.lanes[phase]
+  const isDead = phase === 'ended' && filters.deadOnly
+  const source = isDead ? state.dead : state.lanes[phase]
   const more = cards.length > window || source.token !== ''
-  const blank = filters.text.trim() === '' ? empty : 'Nothing here matches.'
+  const searching = filters.text.trim() !== ''
+  const total = number(source.total, state.countedTo)
   return html`<section data-phase=${phase} aria-labelledby=${`lane-${phase}`}>
     <h2 id=${`lane-${phase}`}>
-      ${phase === 'ended' && filters.deadOnly ? 'Dead letters' : name}
-      <output>${countText(view, phase, cards)}</output>
+      ${isDead ? 'Dead letters' : name}
+      <output>${searching ? `${cards.length} of ${total}` : total}</output>
     </h2>
     <ol tabindex="-1">
       ${repeat(
         shown,
         ({ id }) => id,
-        (card) =>
-          guard(
-            [
-              card,
-              board.me,
-              board.fateTick,
-              tickOf(card, board.now),
-              board.cards.get(card.waitsBehind),
-            ],
-            () => cardView(card, board),
-          ),
+        (card) => {
+          const front = board.cards.get(card.waitsBehind)
+          const shows = [card, board.me, board.fateTick, tickOf(card, board.now), front]
+          return guard(shows, () => cardView(card, board))
+        },
       )}
     </ol>
-    ${shown.length === 0 && !source.loading ? html`<p class="empty">${blank}</p>` : ''}
+    ${shown.length === 0 && !source.loading ? html`<p class="empty">${searching ? 'Nothing here matches.' : empty}</p>` : ''}
     ${
       more
         ? html`<button class="more" type="button" data-more=${phase} @click=${() => view.more(phase)}>
@@ -84,7 +73,7 @@ const lane = (view, phase) => {
 export const lanesView = (view) =>
   html`<main id="board" aria-label="Todos">${PHASES.map((phase) => lane(view, phase))}</main>`
 
-/** After each drawing: the ends of lanes that are on the page are looked for. */
+/** Called after each drawing, to find the ends of the lanes that are on the page. */
 export const watchEnds = (root, more) => {
   for (const [button] of watchEnd) {
     if (button.isConnected) continue

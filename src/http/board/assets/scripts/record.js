@@ -141,7 +141,7 @@ export const artifacts = ({ artifacts = [] }) => {
   return items.length === 0 ? '' : section('Artifacts', items)
 }
 
-/** When and for how long each attempt ran, on one line from the todo's creation to its end, or now. */
+/** When and how long each attempt ran, on one line from the todo's creation to its end, or now. */
 const bars = ({ attempts, createdAt, finishedAt }, now) => {
   const from = Date.parse(createdAt)
   const to = Math.max(from + 1, finishedAt ? Date.parse(finishedAt) : now)

@@ -1,16 +1,16 @@
 /**
- * What the page knows: cards, how many there are in each lane, and how it is connected. Facts come
- * in as snapshots, events and cards, in any order that a network makes of them; a newer one is
- * never overwritten by an older one. Knows nothing of how it is shown.
+ * What the page knows: cards, and how many there are in each lane. Facts arrive as snapshots,
+ * events and cards, in whatever order the network gives them, and an older one never overwrites a
+ * newer one. How it is shown is decided elsewhere.
  */
 
 export const PHASES = ['waiting', 'held', 'interrupted', 'ended']
 
 const newLane = () => ({ total: 0, token: '', window: 60, loading: false })
 
-/** Finished cards that nobody scrolled for; what lives is never dropped. */
+/** How many finished cards are kept unless somebody scrolls for more. Live ones always stay. */
 const ENDED_KEPT = 500
-/** Events between two looks at how many there are. */
+/** The number of events between two prunings. */
 const PRUNED_EACH = 100
 
 /** `now()` is the server's time in ms. */
@@ -44,7 +44,7 @@ export const createState = (now) => {
   }
 
   const add = (lane, by) => {
-    // A count that was broken off is no number to add to.
+    // A count that stopped at its limit is not a number to add to.
     if (lane.total < state.countedTo) lane.total = Math.max(0, lane.total + by)
   }
 
@@ -83,7 +83,7 @@ export const createState = (now) => {
       return state.countedTo
     },
 
-    /** Everything anew. */
+    /** Replaces everything. */
     reset(snapshot) {
       cards.clear()
       counted.clear()
@@ -99,13 +99,13 @@ export const createState = (now) => {
       }
     },
 
-    /** Puts the totals right, and what the first cards say; drops nothing. */
+    /** Corrects the totals and the first cards; drops nothing. */
     refresh(snapshot) {
       takeTotals(snapshot)
       for (const phase of PHASES) for (const card of snapshot.lanes[phase].todos) put(card)
     },
 
-    /** Cards of a page, or of some todos. */
+    /** Adds the cards of a page, or of some todos. */
     put(todos) {
       for (const card of todos) {
         put(card)
@@ -137,7 +137,7 @@ export const createState = (now) => {
         error: error ?? null,
         retryAt: retryAt ?? null,
         waitsBehind: null,
-        // Whoever looks at what is asked needs the whole card: it follows.
+        // A question is shown from the whole card, which follows.
         question: null,
         progressAt: event.progressAt,
         readMs: Date.parse(event.at),
@@ -161,7 +161,7 @@ const byNewest = (a, b) => (a.at > b.at ? -1 : a.at < b.at ? 1 : a.id > b.id ? -
 const deadlineOf = ({ question, at }) =>
   question?.deadline ? Date.parse(question.deadline) : Date.parse(at) + 1e12
 
-/** Questions by what is left of their time; all else newest first. */
+/** Questions are ordered by the time they have left, everything else newest first. */
 const ORDER = {
   waiting: byNewest,
   held: byNewest,
@@ -169,7 +169,7 @@ const ORDER = {
   ended: byNewest,
 }
 
-/** The cards of each lane, in order, as far as the filters let them through. */
+/** The cards of each lane that pass the filters, in order. */
 export const arrange = (cards, { text, deadOnly }) => {
   const lanes = Object.fromEntries(PHASES.map((phase) => [phase, []]))
   const needle = text.trim().toLowerCase()

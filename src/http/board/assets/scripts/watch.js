@@ -1,7 +1,7 @@
 /**
- * Keeps the state true: the feed's snapshot and events as they come, whole cards for what an event
- * tells only in part, and now and then the totals again. A feed that cannot say what was missed is
- * begun anew.
+ * Keeps the state true. It applies the feed's snapshot and events as they come, reads whole cards
+ * where an event holds only a part, and now and then reads the totals again. Where the feed cannot
+ * say what was missed, it starts over.
  */
 import { feedUrl, follow, read, serverNow } from './api.js'
 import { idleOf } from './words.js'
@@ -12,7 +12,7 @@ const SOON_MS = 120
 const HELD_AGAIN_MS = 10_000
 const TOTALS_AGAIN_MS = 30_000
 const PAGE = 200
-/** Questions are shown by what is left of their time, so all of them must be here. */
+/** Questions are ordered by the time they have left, so all of them must be here. */
 const QUESTIONS = 1000
 
 export const createWatch = ({ state, changed, moved, connection }) => {
@@ -21,7 +21,7 @@ export const createWatch = ({ state, changed, moved, connection }) => {
   let totalsAt = performance.now()
   let heldAt = 0
 
-  /* Whole cards for todos that moved: one request at a time, the newest first. */
+  /* Whole cards of todos that moved are read by one request at a time, the newest first. */
   const wanted = new Set()
   let fetching = false
 
@@ -38,7 +38,7 @@ export const createWatch = ({ state, changed, moved, connection }) => {
         changed()
       }
     } catch {
-      // What was asked for is asked for again when it moves, or when it is looked at.
+      // They are asked for again when they move, or when somebody looks at them.
     } finally {
       fetching = false
     }
@@ -95,13 +95,13 @@ export const createWatch = ({ state, changed, moved, connection }) => {
       const snapshot = await read('todos', query, signal)
       if (!signal.aborted) state.refresh(snapshot)
     } catch {
-      // The light says whether there is a connection; the next one puts it right.
+      // The light says whether there is a connection, and the next reading puts it right.
     }
     changed()
   }
 
   const handlers = (signal, again) => ({
-    // A board without its snapshot is not there yet.
+    // A board is not live before it has its snapshot.
     open: (resumed) => resumed && connection({ kind: 'live' }),
     event: async (kind, data) => {
       if (signal.aborted) return
@@ -137,14 +137,14 @@ export const createWatch = ({ state, changed, moved, connection }) => {
     start,
     stop: () => watching.abort(),
     page,
-    /** Each second: what only time or silence would change. */
+    /** Called each second, for what only time or silence changes. */
     tick() {
       if (document.hidden || watching.signal.aborted) return
       const now = performance.now()
       if (state.changed && now - totalsAt > TOTALS_AGAIN_MS) void totals()
       if (now - heldAt < HELD_AGAIN_MS) return
       heldAt = now
-      // Progress makes no event: what is at work is read again, and what may be silent first of all.
+      // Progress makes no event, so todos at work are read again, those that may be silent first.
       const held = [...state.cards.values()].filter(({ phase }) => phase === 'held')
       const unsure = held.filter((card) => idleOf(card, serverNow()).unsure)
       want([...unsure, ...held].slice(0, CARDS_AT_ONCE).map(({ id }) => id))

@@ -1,4 +1,4 @@
-/** How the board says things: spans, moments, states. One place, so that it says them alike. */
+/** How the board words spans, moments and states: in one file, so that it words them alike. */
 
 export const span = (ms) => {
   const seconds = Math.max(0, Math.floor(ms / 1000))
@@ -10,10 +10,10 @@ export const span = (ms) => {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} days`
 }
 
-/** When something that lies `ms` ahead comes. */
+/** When something comes that lies `ms` ahead. */
 export const soon = (ms) => (ms > 0 ? `in ${span(ms)}` : 'now')
 
-/** In a ring there is room for little. */
+/** A span as short as the inside of a ring has room for. */
 export const shortSpan = (ms) => {
   const seconds = Math.max(0, Math.ceil(ms / 1000))
   if (seconds < 60) return `${seconds} s`
@@ -28,10 +28,10 @@ export const clock = (time) => new Date(time).toLocaleTimeString([], { hour12: f
 export const moment = (time) =>
   new Date(time).toLocaleString([], { dateStyle: 'medium', timeStyle: 'medium', hour12: false })
 
-/** Its end: ids of one minute begin alike. */
+/** The end of an id, since ids of one minute begin alike. */
 export const shortId = (id) => id.slice(-8)
 
-/** Where a state's own name would not say it to a person. */
+/** The words for states whose own names would not tell a person. */
 const STATES = {
   pending: 'submitted',
   claimed: 'working',
@@ -48,16 +48,16 @@ export const titleOf = ({ id, title }) => title || `todo ${shortId(id)}`
 export const wrong = (error) =>
   error ? [error.code, error.message].filter(Boolean).join(': ') : ''
 
-/** Silence that is worth a colour. */
+/** Silence this long is worth a color. */
 export const QUIET_MS = 300_000
 
-/** As in the command line: up to here nothing is said of it. */
+/** Shorter silence is not mentioned, as in the command line. */
 const IDLE_MS = 30_000
 
 /**
- * How long a holder has shown no progress, in ms; 0 where that is nothing to speak of. Progress
- * makes no event, so only a card that was read after the silence had begun can tell of it:
- * `unsure` is one that may be silent since it was read.
+ * How long a holder has shown no progress, in ms; 0 where that is not worth mentioning. Progress
+ * makes no event, so only a card that was read after the silence began can show it. `unsure` means
+ * that the holder may have been silent since the card was read.
  */
 export const idleOf = ({ phase, progressAt, readMs }, nowMs) => {
   if (phase !== 'held' || !progressAt) return { ms: 0, unsure: false }
