@@ -11,6 +11,7 @@ import {
   type StreamOutcome,
   writeStream,
 } from '../../src/http/stream/sse.ts'
+import { until } from '../support/until.ts'
 import { listen, rawRequest } from './listen.ts'
 
 interface Stream {
@@ -262,7 +263,9 @@ describe('a stream', () => {
     })
     const { port, outcome } = await serve(busy)
     const { socket } = rawRequest(port, GET)
-    setTimeout(() => socket.destroy(), 30)
+    // A request that hangs up before it is read reaches no stream at all.
+    await until(() => signal !== undefined, { what: 'the stream asks its source' })
+    socket.destroy()
     expect(await outcome).toBe('hung_up')
     expect(released).toBe(true)
     expect(signal?.reason).toBe('hung_up')
