@@ -415,9 +415,11 @@ describe('A2A', () => {
 
   test('ends a wait and not the task when the client hangs up', async () => {
     let reason: unknown
+    let waits = false
     const watch: Partial<Watch> = {
       settle: (_id, _after, signal) =>
         new Promise((_, reject) => {
+          waits = true
           signal.addEventListener('abort', () => {
             reason = signal.reason
             reject(signal.reason)
@@ -437,8 +439,10 @@ describe('A2A', () => {
       },
       body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SendMessage', params: { message } }),
     })
-    setTimeout(() => controller.abort(), 50)
-    await expect(call).rejects.toThrow()
+    const aborted = expect(call).rejects.toThrow()
+    await expect.poll(() => waits).toBe(true)
+    controller.abort()
+    await aborted
     await expect.poll(() => reason).toBe('hung_up')
     expect(counts.logged).toEqual([])
   })
