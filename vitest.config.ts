@@ -21,7 +21,7 @@ const project = (name: string, test: object) => ({
 
 export default defineConfig({
   test: {
-    globalSetup: ['test/support/postgres.ts'],
+    globalSetup: ['test/support/database/postgres.ts'],
     setupFiles: ['test/support/setup.ts'],
     // A wait has a limit of its own, and says what it waited for; these are for what has none.
     testTimeout: scaled(120_000),

@@ -2,7 +2,7 @@ import path from 'node:path'
 import pg from 'pg'
 import { describe, expect, test } from 'vitest'
 import { ConfigError, readConfig } from '../src/config.ts'
-import { newJwk } from './support/jwk.ts'
+import { newJwk } from './support/clients/jwk.ts'
 
 const problemsOf = (env: NodeJS.ProcessEnv): string[] => {
   try {

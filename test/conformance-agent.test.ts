@@ -1,9 +1,9 @@
 /** What examples/conformance-agent.ts does by the id of the message, as the kits see it. */
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Answer, a2aClient } from './support/actors.ts'
-import { type AgentProcess, startAgentProcess } from './support/agent-process.ts'
 import { startApp } from './support/app.ts'
+import { type Answer, a2aClient } from './support/clients/actors.ts'
+import { type AgentProcess, startAgentProcess } from './support/process/agent-process.ts'
 import { nextOf, resultsOf, saying, statesOf } from './support/steps.ts'
 import { until } from './support/until.ts'
 

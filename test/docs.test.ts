@@ -4,9 +4,9 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Answer } from './support/actors.ts'
-import { type AgentProcess, startAgentProcess } from './support/agent-process.ts'
 import { startApp } from './support/app.ts'
+import type { Answer } from './support/clients/actors.ts'
+import { type AgentProcess, startAgentProcess } from './support/process/agent-process.ts'
 
 const run = promisify(execFile)
 // Webhooks of the examples lead to names that are nobody's: they need not be looked for.

@@ -6,7 +6,7 @@ import { findBinaries } from '../src/embedded/binaries.ts'
 import { chooseRunner, command } from '../src/embedded/runner.ts'
 import { startEmbedded } from '../src/embedded.ts'
 import { isGone, query, words, write } from './embedded/notes.ts'
-import { cleanUp, killed, makeFolder, runChild } from './support/child.ts'
+import { cleanUp, killed, makeFolder, runChild } from './support/process/child.ts'
 import { canHideRoot, isRoot } from './support/system.ts'
 import { until } from './support/until.ts'
 

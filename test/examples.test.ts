@@ -3,10 +3,10 @@ import { execFile } from 'node:child_process'
 import fs from 'node:fs'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { a2aClient } from './support/actors.ts'
-import { type AgentProcess, startAgentProcess } from './support/agent-process.ts'
 import { startApp } from './support/app.ts'
-import { childArgs } from './support/child-args.ts'
+import { a2aClient } from './support/clients/actors.ts'
+import { type AgentProcess, startAgentProcess } from './support/process/agent-process.ts'
+import { childArgs } from './support/process/child-args.ts'
 
 const run = promisify(execFile)
 const app = await startApp()

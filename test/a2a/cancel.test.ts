@@ -1,7 +1,7 @@
 // Field cases: cancel is idempotent; cancel without a worker; a running worker hears of the cancel.
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient, openStream } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { a2aClient, agentClient, openStream } from '../support/clients/actors.ts'
 import { ask, attemptsOf, makeDue, nextOf, refusalOf, saying, statesOf } from '../support/steps.ts'
 
 const app = await startApp()

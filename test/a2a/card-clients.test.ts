@@ -12,10 +12,10 @@ import {
 } from 'a2a-sdk-0.3/client'
 import { expect, test } from 'vitest'
 import { SERVED_INTERFACES } from '../../src/protocol/a2a/interfaces.ts'
-import { agentClient, post, textMessage } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
-import { fetchAs } from '../support/sdk.ts'
-import { message as message03 } from '../support/sdk03.ts'
+import { agentClient, post, textMessage } from '../support/clients/actors.ts'
+import { fetchAs } from '../support/clients/sdk.ts'
+import { message as message03 } from '../support/clients/sdk03.ts'
 import { saying, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()

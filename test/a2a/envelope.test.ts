@@ -1,8 +1,8 @@
 // Field cases: request ids of a wrong type; bodies that do not parse; envelope faults told apart;
 // version checked on every method.
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient, post, textMessage } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { a2aClient, agentClient, post, textMessage } from '../support/clients/actors.ts'
 import { UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()

@@ -2,8 +2,8 @@
 // task ids refer and never create; no messages into finished tasks; the same send again.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient, textMessage } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { a2aClient, agentClient, textMessage } from '../support/clients/actors.ts'
 import { ask, rowCounts, saying, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()

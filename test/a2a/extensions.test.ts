@@ -1,8 +1,8 @@
 // Extensions over the wire: negotiated, told in the answer, required; and what ours promise.
 import { expect, test } from 'vitest'
 import { OWN_EXTENSIONS } from '../../src/protocol/a2a/extensions.ts'
-import { a2aClient, agentClient, post, rpc, textMessage } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { a2aClient, agentClient, post, rpc, textMessage } from '../support/clients/actors.ts'
 import { operate, rowCounts, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()

@@ -2,8 +2,8 @@
 // Field case: the same send again.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { type Answer, a2aClient, agentClient, rpc, textMessage } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
+import { type Answer, a2aClient, agentClient, rpc, textMessage } from '../support/clients/actors.ts'
 import { ask, operate, resultsOf, rowCounts, saying } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 

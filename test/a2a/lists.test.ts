@@ -1,7 +1,7 @@
 // Field cases: one meaning of history length; the shape of a list; lists since a moment.
 import { expect, test } from 'vitest'
-import { type Answer, a2aClient, agentClient, textMessage } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { type Answer, a2aClient, agentClient, textMessage } from '../support/clients/actors.ts'
 import { ask, nextOf, saying } from '../support/steps.ts'
 
 const app = await startApp()

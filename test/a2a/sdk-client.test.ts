@@ -2,9 +2,9 @@
 import { randomUUID } from 'node:crypto'
 import { type StreamResponse, TaskState } from '@a2a-js/sdk'
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
-import { connectRpc, request, stateIn, taskOf, textOf } from '../support/sdk.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
+import { connectRpc, request, stateIn, taskOf, textOf } from '../support/clients/sdk.ts'
 import { ask, ODD_TEXT, saying, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()

@@ -1,8 +1,8 @@
 // Field cases: one task in two dialects; text survives every path; history accumulates;
 // timestamps from one clock; blocking sends; messages while working.
 import { expect, test } from 'vitest'
-import { type Answer, a2aClient, agentClient, textMessage } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'
+import { type Answer, a2aClient, agentClient, textMessage } from '../support/clients/actors.ts'
 import { ask, nextOf, ODD_TEXT, operate, resultsOf, saying } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 

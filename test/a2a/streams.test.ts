@@ -5,8 +5,8 @@
 // frame format; any open task can be followed.
 import { request } from 'node:http'
 import { expect, test } from 'vitest'
-import { type Answer, a2aClient, agentClient, textMessage } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'
+import { type Answer, a2aClient, agentClient, textMessage } from '../support/clients/actors.ts'
 import {
   ask,
   type Claimed,

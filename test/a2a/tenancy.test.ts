@@ -3,8 +3,15 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { createLog } from '../../src/base/log.ts'
-import { a2aClient, agentClient, openStream, post, rpc, textMessage } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
+import {
+  a2aClient,
+  agentClient,
+  openStream,
+  post,
+  rpc,
+  textMessage,
+} from '../support/clients/actors.ts'
 import { ask, metric, operate, refusalOf, rowCounts, saying } from '../support/steps.ts'
 
 const app = await startApp()

@@ -3,8 +3,8 @@
 // lists since a moment; limits and quoting.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient, rpc, textMessage } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { a2aClient, agentClient, rpc, textMessage } from '../support/clients/actors.ts'
 import { operate, refusalOf, rowCounts, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()

@@ -1,8 +1,8 @@
 // Links with which somebody without an account answers exactly one question, once.
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient, rpc } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
 import { openBrowser, openPage } from '../support/browser.ts'
+import { a2aClient, agentClient, rpc } from '../support/clients/actors.ts'
 import { ask, operate } from '../support/steps.ts'
 
 const app = await startApp()

@@ -1,6 +1,7 @@
 /** A board with something of everything on it, made the way real work makes it. */
-import { a2aClient, agentClient } from '../support/actors.ts'
+
 import type { App } from '../support/app.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
 import { ask, operate, saying } from '../support/steps.ts'
 
 /** One pixel. */

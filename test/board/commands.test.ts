@@ -1,8 +1,8 @@
 // The commands for answer links and sessions, and what the plots are drawn from.
 import { expect, test } from 'vitest'
 import { runCli } from '../cli/run.ts'
-import { a2aClient, agentClient } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
 import { ask } from '../support/steps.ts'
 
 const app = await startApp()

@@ -1,8 +1,8 @@
 // A light that tells the truth, and an exact catch-up after a lost connection.
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp, startNode, testConfig } from '../support/app.ts'
 import { card, lane, openBoardPage, openBrowser } from '../support/browser.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
 
 const app = await startApp()
 const browser = await openBrowser()

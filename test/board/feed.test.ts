@@ -1,8 +1,8 @@
 // The feed for programs: snapshot, filters, one reading for many readers; and in process the same.
 import { expect, test } from 'vitest'
 import type { Facts } from '../../src/app.ts'
-import { a2aClient, agentClient, type Frame, openStream } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
+import { a2aClient, agentClient, type Frame, openStream } from '../support/clients/actors.ts'
 import { ask, openBoard } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 

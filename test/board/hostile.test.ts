@@ -3,10 +3,10 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, expect, test } from 'vitest'
 import { LOCAL } from '../push/support.ts'
-import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
 import { card, lane, openBoardPage, openBrowser } from '../support/browser.ts'
-import { startReceiver } from '../support/receiver.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
+import { startReceiver } from '../support/network/receiver.ts'
 import { ask, operate } from '../support/steps.ts'
 
 const app = await startApp({ config: LOCAL })

@@ -1,9 +1,9 @@
 // The board as a person sees it: a real browser, the real server, a real agent.
 import { afterAll, expect, test } from 'vitest'
 import { createAgent, textOf } from '../../src/index.ts'
-import { a2aClient, agentClient } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
 import { card, lane, openBoardPage, openBrowser, openPage } from '../support/browser.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
 import { ask, operate } from '../support/steps.ts'
 
 const app = await startApp()

@@ -3,9 +3,9 @@
 import axe from 'axe-core'
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
 import { card, lane, openBoardPage, openBrowser, openPage } from '../support/browser.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
 import { ask, operate } from '../support/steps.ts'
 import { makeBusy } from './busy.ts'
 

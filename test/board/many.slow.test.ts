@@ -1,8 +1,8 @@
 // A board with thousands of todos on it.
 import { expect, test } from 'vitest'
-import { agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
 import { card, lane, openBoardPage, openBrowser } from '../support/browser.ts'
+import { agentClient } from '../support/clients/actors.ts'
 import { scaled } from '../support/timeouts.ts'
 
 const app = await startApp()

@@ -6,7 +6,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
 import { ADMIN_TOKEN, startApp } from '../support/app.ts'
-import { childArgs } from '../support/child-args.ts'
+import { childArgs } from '../support/process/child-args.ts'
 
 const app = await startApp({ pollMs: 60_000 })
 await app.queue('desk', { contexts: 'parallel' })

@@ -1,7 +1,7 @@
 /** Opens as many subscriptions as it is told, in a process whose memory is not the node's. */
 import { createInterface } from 'node:readline'
 import { setTimeout } from 'node:timers/promises'
-import { openStream } from '../support/actors.ts'
+import { openStream } from '../support/clients/actors.ts'
 
 const [url = '', token = ''] = process.argv.slice(2)
 /** As a real subscriber does, it comes again where the node has no room for it at the moment. */

@@ -1,7 +1,7 @@
 /** Who reads the board's feed through the whole run, over however many connections. */
 
-import type { Answer } from '../support/actors.ts'
-import { openStream } from '../support/actors.ts'
+import type { Answer } from '../support/clients/actors.ts'
+import { openStream } from '../support/clients/actors.ts'
 
 export interface BoardReader {
   /** Transitions and ready hooks, as they came. */

@@ -3,8 +3,9 @@
  * a few tasks. It repeats what may be repeated, looks for what may not, follows each task to its
  * end, answers, cancels, and writes down what it was told and what it read.
  */
-import { type Answer, textMessage } from '../support/actors.ts'
+
 import type { Told } from '../support/checker.ts'
+import { type Answer, textMessage } from '../support/clients/actors.ts'
 import { randomOf } from '../support/seeded.ts'
 import { DIALECTS, type Dialect, receiptOf, type Sending } from './dialect.ts'
 import { createFollow, type Opened } from './follow.ts'

@@ -4,7 +4,7 @@
  * what the log has; where no node and no connection to the database was touched, they are equal.
  */
 import { ENDED_STATES } from '../../src/domain/lifecycle.ts'
-import type { Answer } from '../support/actors.ts'
+import type { Answer } from '../support/clients/actors.ts'
 import { scaled } from '../support/timeouts.ts'
 import type { Node } from './nodes.ts'
 

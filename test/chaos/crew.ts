@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { setTimeout as pause } from 'node:timers/promises'
-import { killed, ROOT } from '../support/child.ts'
+import { killed, ROOT } from '../support/process/child.ts'
 import type { Step } from '../support/tale.ts'
 
 export interface Crew {

@@ -3,7 +3,7 @@
  * answers and the frames of its streams say.
  */
 import type { Receipt } from '../../src/domain/todo.ts'
-import type { Answer, Frame } from '../support/actors.ts'
+import type { Answer, Frame } from '../support/clients/actors.ts'
 
 export interface Sending {
   messageId: string

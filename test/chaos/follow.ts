@@ -2,7 +2,7 @@
  * How a client follows a task to its end: by a stream that it takes up again after the frame it had
  * last, however often it breaks, or by asking. Questions are answered on the way.
  */
-import type { Frame, Stream } from '../support/actors.ts'
+import type { Frame, Stream } from '../support/clients/actors.ts'
 import { ASKS, type Dialect, ENDED } from './dialect.ts'
 import type { Order } from './order.ts'
 import { isLost, isStream, type Reach } from './reach.ts'

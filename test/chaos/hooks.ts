@@ -3,9 +3,10 @@
  * with a webhook owes it exactly what a stream would show, all of it is delivered or given up, and
  * what comes first comes in order.
  */
-import type { Answer } from '../support/actors.ts'
+
 import { type Log, shownAfter } from '../support/checker.ts'
-import { openReceiver, type Receiver, type Reply, type Told } from '../support/receiver.ts'
+import type { Answer } from '../support/clients/actors.ts'
+import { openReceiver, type Receiver, type Reply, type Told } from '../support/network/receiver.ts'
 import { randomOf } from '../support/seeded.ts'
 import { shownV1 } from './dialect.ts'
 import type { Record_ } from './order.ts'

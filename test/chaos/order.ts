@@ -1,5 +1,5 @@
 /** What a client of the run wants done, drawn from the seed, and what it wrote down of it. */
-import type { Answer, Frame } from '../support/actors.ts'
+import type { Answer, Frame } from '../support/clients/actors.ts'
 import type { Dialect } from './dialect.ts'
 import { QUEUES, WORKS, type Work } from './work.ts'
 

@@ -2,7 +2,7 @@
  * One call of a client over a network that loses things: an answer, or nothing. What no server may
  * answer, whatever was killed, is written down as a violation.
  */
-import { type Answer, openStream, post, type Stream } from '../support/actors.ts'
+import { type Answer, openStream, post, type Stream } from '../support/clients/actors.ts'
 import type { Violations } from './violations.ts'
 
 export interface ReachOptions {

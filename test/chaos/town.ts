@@ -4,9 +4,9 @@
  */
 import net from 'node:net'
 import { ADMIN_TOKEN } from '../support/app.ts'
-import { withClient } from '../support/database.ts'
-import type { Link } from '../support/link.ts'
-import { type OwnPostgres, openOwnPostgres } from '../support/own-postgres.ts'
+import { withClient } from '../support/database/database.ts'
+import { type OwnPostgres, openOwnPostgres } from '../support/database/own-postgres.ts'
+import type { Link } from '../support/network/link.ts'
 import { operate } from '../support/steps.ts'
 import { type BoardReader, readBoard } from './board.ts'
 import { type Client, createClient } from './client.ts'

@@ -4,8 +4,8 @@
  * is judged in verdict-steps.ts, the webhooks in hooks.ts.
  */
 import { isTransition } from '../../src/domain/lifecycle.ts'
-import type { Answer } from '../support/actors.ts'
 import { checkLog, checkTold, type Log, shownAfter, type Told } from '../support/checker.ts'
+import type { Answer } from '../support/clients/actors.ts'
 import type { BoardReader } from './board.ts'
 import { ASKS, DIALECTS, ENDED } from './dialect.ts'
 import type { Record_ } from './order.ts'

@@ -7,7 +7,7 @@ import net, { type AddressInfo } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, expect, inject, test } from 'vitest'
-import { urlOf } from '../support/database.ts'
+import { urlOf } from '../support/database/database.ts'
 import { scaled } from '../support/timeouts.ts'
 import { runCli } from './run.ts'
 

@@ -5,8 +5,8 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { ROOT } from '../support/child.ts'
-import { childArgs } from '../support/child-args.ts'
+import { ROOT } from '../support/process/child.ts'
+import { childArgs } from '../support/process/child-args.ts'
 import { until } from '../support/until.ts'
 
 const run = promisify(execFile)

@@ -1,7 +1,7 @@
 /** Runs the command line as a process of its own and gathers what it says and how it ends. */
 import { spawn } from 'node:child_process'
 import path from 'node:path'
-import { childArgs } from '../support/child-args.ts'
+import { childArgs } from '../support/process/child-args.ts'
 
 const ROOT = path.join(import.meta.dirname, '../..')
 

@@ -5,7 +5,7 @@ import { calculateJwkThumbprint, FlattenedSign, flattenedVerify, importJWK } fro
 import { expect, onTestFinished, test } from 'vitest'
 import { readCardKeys } from '../../src/config/card-keys.ts'
 import { createCardSigner } from '../../src/protocol/a2a/card-signature.ts'
-import { newJwk } from '../support/jwk.ts'
+import { newJwk } from '../support/clients/jwk.ts'
 
 const problemsOf = (document: unknown): string[] =>
   readCardKeys(typeof document === 'string' ? document : JSON.stringify(document)).problems

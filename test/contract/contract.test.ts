@@ -5,8 +5,8 @@
 // life of a webhook config.
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { agentClient } from '../support/clients/actors.ts'
 import { ask, ODD_TEXT, rowCounts, saying, UNKNOWN_ID } from '../support/steps.ts'
 import { DIALECTS, type Dialect, dialectsOf, type Followed } from './dialects.ts'
 import type { FrameFacts } from './facts.ts'

@@ -3,7 +3,7 @@
  * so that the cases of contract.test.ts are written once.
  */
 import { randomUUID } from 'node:crypto'
-import { type Answer, openStream, type Stream } from '../support/actors.ts'
+import { type Answer, openStream, type Stream } from '../support/clients/actors.ts'
 import { type ErrorFacts, type FrameFacts, frameFacts, type TaskFacts, taskFacts } from './facts.ts'
 
 interface Asked {

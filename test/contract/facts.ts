@@ -2,7 +2,7 @@
  * What an answer says, freed of the dialect that said it: one task read in two dialects must give
  * the same facts. Reads the spellings of 1.0, of 0.3 and of 0.3's proto JSON.
  */
-import type { Answer } from '../support/actors.ts'
+import type { Answer } from '../support/clients/actors.ts'
 
 export interface TaskFacts {
   id: string

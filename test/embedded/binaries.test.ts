@@ -3,7 +3,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { findBinaries } from '../../src/embedded/binaries.ts'
-import { cleanUp, makeFolder } from '../support/child.ts'
+import { cleanUp, makeFolder } from '../support/process/child.ts'
 
 afterEach(cleanUp)
 

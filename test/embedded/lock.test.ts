@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { DataDirInUse, lockDataDir } from '../../src/embedded.ts'
-import { cleanUp, makeFolder, runChild } from '../support/child.ts'
+import { cleanUp, makeFolder, runChild } from '../support/process/child.ts'
 
 afterEach(cleanUp)
 

@@ -1,5 +1,5 @@
 /** Words in a table of an embedded PostgreSQL: whether what was committed is there. */
-import { withClient } from '../support/database.ts'
+import { withClient } from '../support/database/database.ts'
 
 export const query = <Row extends object>(url: string | undefined, sql: string): Promise<Row[]> =>
   withClient(url ?? '', async (client) => (await client.query<Row>(sql)).rows)

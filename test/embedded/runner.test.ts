@@ -5,8 +5,8 @@ import path from 'node:path'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { findBinaries, PACKAGE } from '../../src/embedded/binaries.ts'
 import { EmbeddedUnavailable } from '../../src/embedded/process.ts'
-import { cleanUp, makeFolder, runChild } from '../support/child.ts'
-import { install, linkTree } from '../support/install.ts'
+import { cleanUp, makeFolder, runChild } from '../support/process/child.ts'
+import { install, linkTree } from '../support/process/install.ts'
 import { canBecomeOrdinary, canHideRoot, isRoot, NOBODY } from '../support/system.ts'
 
 const systemMajor = (() => {

@@ -4,10 +4,10 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { afterAll, expect, test } from 'vitest'
-import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'
-import { killed, ROOT } from '../support/child.ts'
-import { childArgs } from '../support/child-args.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
+import { killed, ROOT } from '../support/process/child.ts'
+import { childArgs } from '../support/process/child-args.ts'
 import { attemptsOf, lapseLease, metric } from '../support/steps.ts'
 import { scaled } from '../support/timeouts.ts'
 import { until } from '../support/until.ts'
@@ -23,7 +23,7 @@ afterAll(() => Promise.all(children.map(killed)))
 const spawnAgent = (...options: string[]): ChildProcess => {
   const child = spawn(
     process.execPath,
-    [...childArgs('test/support/agent-child.ts'), app.url, agent.token, ...options],
+    [...childArgs('test/support/process/agent-child.ts'), app.url, agent.token, ...options],
     { cwd: ROOT, stdio: ['ignore', 'pipe', 'inherit'] },
   )
   children.push(child)

@@ -1,7 +1,7 @@
 // A feed that resumes is exact, however often it is cut off.
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient, type Frame, openStream } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
+import { a2aClient, agentClient, type Frame, openStream } from '../support/clients/actors.ts'
 import { ask, lapseLease, openBoard, saying } from '../support/steps.ts'
 
 const app = await startApp({ pollMs: 60_000 })

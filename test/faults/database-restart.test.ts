@@ -2,10 +2,17 @@
 // Field cases: internal errors say nothing of the inside; database restart; alive and ready.
 import { afterAll, expect, test } from 'vitest'
 import { createLog } from '../../src/base/log.ts'
-import { type Answer, a2aClient, agentClient, post, rpc, textMessage } from '../support/actors.ts'
 import { ADMIN_TOKEN, startNode } from '../support/app.ts'
-import { withClient } from '../support/database.ts'
-import { startOwnPostgres } from '../support/own-postgres.ts'
+import {
+  type Answer,
+  a2aClient,
+  agentClient,
+  post,
+  rpc,
+  textMessage,
+} from '../support/clients/actors.ts'
+import { withClient } from '../support/database/database.ts'
+import { startOwnPostgres } from '../support/database/own-postgres.ts'
 import { nextOf, operate, saying, statesOf } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 

@@ -1,7 +1,7 @@
 // Field case: no deadlock reaches a caller.
 import { expect, test } from 'vitest'
-import { type Answer, a2aClient, rpc } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
+import { type Answer, a2aClient, rpc } from '../support/clients/actors.ts'
 import { lapseLease, saying } from '../support/steps.ts'
 
 const app = await startApp()

@@ -3,7 +3,14 @@ import fs from 'node:fs'
 import { afterEach, describe, expect, test } from 'vitest'
 import { startEmbedded } from '../../src/embedded.ts'
 import { isGone, words, write } from '../embedded/notes.ts'
-import { beginChild, cleanUp, killAllOn, killed, makeFolder, runChild } from '../support/child.ts'
+import {
+  beginChild,
+  cleanUp,
+  killAllOn,
+  killed,
+  makeFolder,
+  runChild,
+} from '../support/process/child.ts'
 import { canTie } from '../support/system.ts'
 import { until } from '../support/until.ts'
 

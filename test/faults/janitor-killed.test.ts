@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { expect, test } from 'vitest'
 import { makeAged, orphans, rowsOf } from '../retention/aged.ts'
 import type { App } from '../support/app.ts'
-import { cloneDatabase, withClient } from '../support/database.ts'
-import { serveProcess } from '../support/serve-process.ts'
+import { cloneDatabase, withClient } from '../support/database/database.ts'
+import { serveProcess } from '../support/process/serve-process.ts'
 import { until } from '../support/until.ts'
 
 test('a node that is killed while it deletes leaves nothing half deleted, and the next goes on', async () => {

@@ -11,7 +11,6 @@ import { hostname } from 'node:os'
 import { createInterface } from 'node:readline'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, expect, test } from 'vitest'
-import { type Answer, a2aClient, agentClient, textMessage } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'
 import {
   checkLog,
@@ -21,13 +20,14 @@ import {
   readLog,
   type Told,
 } from '../support/checker.ts'
-import { killed, ROOT } from '../support/child.ts'
-import { childArgs } from '../support/child-args.ts'
-import { withClient } from '../support/database.ts'
-import { type Load, startLoad } from '../support/load.ts'
-import { startOwnPostgres } from '../support/own-postgres.ts'
+import { type Answer, a2aClient, agentClient, textMessage } from '../support/clients/actors.ts'
+import { withClient } from '../support/database/database.ts'
+import { startOwnPostgres } from '../support/database/own-postgres.ts'
+import { type Load, startLoad } from '../support/network/load.ts'
+import { killed, ROOT } from '../support/process/child.ts'
+import { childArgs } from '../support/process/child-args.ts'
+import { serveProcess } from '../support/process/serve-process.ts'
 import { randomOf } from '../support/seeded.ts'
-import { serveProcess } from '../support/serve-process.ts'
 import { ask, nextOf, operate, statesOf } from '../support/steps.ts'
 import type { Step } from '../support/tale.ts'
 import { until } from '../support/until.ts'
@@ -60,7 +60,7 @@ const startCrew = (url: string, token: string, size: number) => {
   const watchers = new Set<() => void>()
 
   const load = (): AgentProcess => {
-    const words = [...childArgs('test/support/steps-child.ts'), url, token]
+    const words = [...childArgs('test/support/process/steps-child.ts'), url, token]
     const child = spawn(process.execPath, words, {
       cwd: ROOT,
       stdio: ['pipe', 'pipe', 'inherit'],

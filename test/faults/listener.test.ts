@@ -1,7 +1,7 @@
 // Field case: listener cut off.
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
 import { ask, metric, nextOf, saying } from '../support/steps.ts'
 import { scaled } from '../support/timeouts.ts'
 import { until } from '../support/until.ts'

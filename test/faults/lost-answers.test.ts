@@ -6,9 +6,9 @@ import net from 'node:net'
 import { afterAll, expect, test } from 'vitest'
 import { type Agent, createAgent } from '../../src/agent-kit/agent.ts'
 import type { Handler } from '../../src/agent-kit/attempt.ts'
-import { a2aClient, post } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'
-import { openLink } from '../support/link.ts'
+import { a2aClient, post } from '../support/clients/actors.ts'
+import { openLink } from '../support/network/link.ts'
 import { until } from '../support/until.ts'
 
 const app = await startApp({ reapMs: 200, pollMs: 250 })

@@ -5,8 +5,8 @@ import { once } from 'node:events'
 import knexFactory from 'knex'
 import { afterAll, expect, inject, test } from 'vitest'
 import { knexConfig, pendingMigrations } from '../../src/store/postgres/migrate.ts'
-import { childArgs } from '../support/child-args.ts'
-import { urlOf, withClient } from '../support/database.ts'
+import { urlOf, withClient } from '../support/database/database.ts'
+import { childArgs } from '../support/process/child-args.ts'
 import { until } from '../support/until.ts'
 
 const ROWS = 10_000

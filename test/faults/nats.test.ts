@@ -1,11 +1,11 @@
 // Wakes over NATS: the bus may go, the work goes on.
 // Field cases: listener cut off; database restart.
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient } from '../support/actors.ts'
 import { startNode } from '../support/app.ts'
-import { killed } from '../support/child.ts'
-import { cloneDatabase, withClient } from '../support/database.ts'
-import { findProgram, freePort, startProgram } from '../support/program.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
+import { cloneDatabase, withClient } from '../support/database/database.ts'
+import { killed } from '../support/process/child.ts'
+import { findProgram, freePort, startProgram } from '../support/process/program.ts'
 import { until } from '../support/until.ts'
 
 const file = findProgram('nats-server')

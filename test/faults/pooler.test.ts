@@ -3,11 +3,11 @@
 import { afterAll, describe, expect, test } from 'vitest'
 import { migrate, pendingMigrations } from '../../src/store/postgres/migrate.ts'
 import { probe } from '../../src/store/postgres/probe.ts'
-import { a2aClient, agentClient } from '../support/actors.ts'
 import { type AppOptions, startNode } from '../support/app.ts'
-import { cloneDatabase, emptyDatabase } from '../support/database.ts'
-import { hasPgBouncer, startPgBouncer } from '../support/pgbouncer.ts'
-import { serveProcess } from '../support/serve-process.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
+import { cloneDatabase, emptyDatabase } from '../support/database/database.ts'
+import { hasPgBouncer, startPgBouncer } from '../support/database/pgbouncer.ts'
+import { serveProcess } from '../support/process/serve-process.ts'
 import { ask, operate, saying } from '../support/steps.ts'
 
 /** Two nodes of one database, and people on either. */

@@ -1,8 +1,8 @@
 // Connections that died without a word: guarantee 6 of docs/design/lifecycle-layer.md, section 9.
 import { afterAll, expect, test } from 'vitest'
-import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'
-import { startProxy } from '../support/proxy.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
+import { startProxy } from '../support/network/proxy.ts'
 import { metric } from '../support/steps.ts'
 import { scaled } from '../support/timeouts.ts'
 import { until } from '../support/until.ts'

@@ -3,9 +3,9 @@
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
 import { startPushApp } from '../push/support.ts'
-import { a2aClient, agentClient } from '../support/actors.ts'
-import { startReceiver, stateOf } from '../support/receiver.ts'
-import { serveProcessWith } from '../support/serve-process.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
+import { startReceiver, stateOf } from '../support/network/receiver.ts'
+import { serveProcessWith } from '../support/process/serve-process.ts'
 import { until } from '../support/until.ts'
 
 const ENV = { SWITCHBOARD_WEBHOOK_ALLOW_HTTP: 'true', SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: 'localhost' }

@@ -1,7 +1,7 @@
 // Field cases: no backward moves; artifact chunks.
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
 import { type Claimed, refusalOf, resultsOf, rowCounts, saying } from '../support/steps.ts'
 
 const app = await startApp()

@@ -1,8 +1,8 @@
 // A feed that resumes is exact (docs/board-feed.md).
 // Field case: streams across nodes.
 import { expect, test } from 'vitest'
-import { type Answer, a2aClient, agentClient, openStream } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
+import { type Answer, a2aClient, agentClient, openStream } from '../support/clients/actors.ts'
 import { ask, openBoard } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 

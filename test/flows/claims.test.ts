@@ -1,8 +1,8 @@
 // Field cases: no head-of-line blocking; no wake is missed; one todo wakes few.
 import { expect, test } from 'vitest'
-import { type Answer, a2aClient, agentClient } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'
-import { withClient } from '../support/database.ts'
+import { type Answer, a2aClient, agentClient } from '../support/clients/actors.ts'
+import { withClient } from '../support/database/database.ts'
 import { metric } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient, textMessage } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
-import { withClient } from '../support/database.ts'
+import { a2aClient, agentClient, textMessage } from '../support/clients/actors.ts'
+import { withClient } from '../support/database/database.ts'
 import { until } from '../support/until.ts'
 
 const app = await startApp({ reapMs: 3_600_000 })

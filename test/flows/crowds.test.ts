@@ -1,8 +1,8 @@
 // Sends that arrive together share statements: each is as whole as one that came alone.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { type Answer, a2aClient, agentClient, textMessage } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { type Answer, a2aClient, agentClient, textMessage } from '../support/clients/actors.ts'
 import { operate, saying } from '../support/steps.ts'
 
 const app = await startApp()

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createAgent, textOf } from '../../src/index.ts'
-import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
 import { metric } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 

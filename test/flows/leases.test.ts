@@ -1,8 +1,8 @@
 // Field cases: one finish only; one claim per todo; a lost lease is lost; heartbeats keep a lease;
 // handing back is not failing; one expiry, several reapers; bounds of leases and attempts.
 import { expect, test } from 'vitest'
-import { type Answer, a2aClient, agentClient } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'
+import { type Answer, a2aClient, agentClient } from '../support/clients/actors.ts'
 import {
   attemptsOf,
   lapseLease,

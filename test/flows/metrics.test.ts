@@ -1,8 +1,8 @@
 // Field case: few metric labels.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient, post, rpc, textMessage } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp } from '../support/app.ts'
+import { a2aClient, agentClient, post, rpc, textMessage } from '../support/clients/actors.ts'
 import { UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()

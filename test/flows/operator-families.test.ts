@@ -1,8 +1,8 @@
 /** What an operator may do with families: the same as their agents, on any live todo. */
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
-import { withClient } from '../support/database.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
+import { withClient } from '../support/database/database.ts'
 import { operate, refusalOf, UNKNOWN_ID } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 

@@ -1,8 +1,8 @@
 // Field cases: rejected is final; bounded attempt history; not every failure is retried;
 // bounds of leases and attempts.
 import { expect, test } from 'vitest'
-import { type Answer, a2aClient, agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { type Answer, a2aClient, agentClient } from '../support/clients/actors.ts'
 import {
   attemptsOf,
   lapseLease,

@@ -1,7 +1,7 @@
 /** Limits on how much runs at once: who waits for a place, who is told of one, and what is said. */
 import { describe, expect, test } from 'vitest'
-import { a2aClient, agentClient } from '../support/actors.ts'
 import { type App, startApp, startNode } from '../support/app.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
 import { type Claimed, lapseLease, operate, saying } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient, openStream, textMessage } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
+import { a2aClient, agentClient, openStream, textMessage } from '../support/clients/actors.ts'
 
 const app = await startApp()
 const { client, agent } = await app.queue('desk')

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient, textMessage } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { a2aClient, agentClient, textMessage } from '../support/clients/actors.ts'
 
 const app = await startApp({ reapMs: 3_600_000, comeDueMs: 3_600_000 })
 const limits = { scheduleToStart: 60, startToClose: 900, scheduleToClose: 3600, heartbeat: 600 }

@@ -1,8 +1,8 @@
 // The board over HTTP: its files and their policy, who comes in and how, and what it is told.
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient, openStream } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp, startNode, testConfig } from '../support/app.ts'
+import { a2aClient, agentClient, openStream } from '../support/clients/actors.ts'
 import { ask, operate, saying } from '../support/steps.ts'
 
 const FOLDER = new URL('../../src/http/board/assets/', import.meta.url)

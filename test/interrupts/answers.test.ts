@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { tryTransition } from '../../src/store/move/move.ts'
 import { openDatabase } from '../../src/store/postgres/database.ts'
-import { type Answer, a2aClient, agentClient, rpc, textMessage } from '../support/actors.ts'
+import { type Answer, a2aClient, agentClient, rpc, textMessage } from '../support/clients/actors.ts'
 import { ask, attemptsOf, operate, refusalOf, saying } from '../support/steps.ts'
 import {
   ageWait,

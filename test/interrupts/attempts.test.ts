@@ -6,8 +6,8 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { runCli } from '../cli/run.ts'
-import { type Answer, a2aClient, agentClient, rpc } from '../support/actors.ts'
 import { ADMIN_TOKEN } from '../support/app.ts'
+import { type Answer, a2aClient, agentClient, rpc } from '../support/clients/actors.ts'
 import {
   ask,
   attemptsOf,

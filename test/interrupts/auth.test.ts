@@ -5,8 +5,8 @@
  */
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { type Answer, a2aClient, agentClient, rpc, textMessage } from '../support/actors.ts'
 import { ADMIN_TOKEN } from '../support/app.ts'
+import { type Answer, a2aClient, agentClient, rpc, textMessage } from '../support/clients/actors.ts'
 import { ask, openBoard, operate, refusalOf, saying } from '../support/steps.ts'
 import { ageWait, captureLog, DAY, resultOf, rowOf, startQuiet } from './support.ts'
 

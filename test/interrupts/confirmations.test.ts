@@ -1,6 +1,6 @@
 /** The four confirmations of docs/design/interrupt-deadline.md, end to end. */
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient } from '../support/actors.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
 import { ask, lapseLease } from '../support/steps.ts'
 import {
   ageWait,

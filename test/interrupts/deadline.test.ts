@@ -8,8 +8,8 @@
 import { randomUUID } from 'node:crypto'
 import { afterEach, describe, expect, test } from 'vitest'
 import { INTERRUPT_TTL, LEASE } from '../../src/domain/policy.ts'
-import { type Answer, a2aClient, agentClient } from '../support/actors.ts'
 import { startNode, type Vended } from '../support/app.ts'
+import { type Answer, a2aClient, agentClient } from '../support/clients/actors.ts'
 import {
   ask,
   attemptsOf,

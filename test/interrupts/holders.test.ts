@@ -5,8 +5,8 @@
  */
 import { randomUUID } from 'node:crypto'
 import { afterEach, describe, expect, test } from 'vitest'
-import { type Answer, a2aClient, agentClient, openStream } from '../support/actors.ts'
 import { startNode } from '../support/app.ts'
+import { type Answer, a2aClient, agentClient, openStream } from '../support/clients/actors.ts'
 import {
   ask,
   attemptsOf,

@@ -1,7 +1,7 @@
 /** Questions whose todos stand in line: answered while it is busy, expired, and left by their holder. */
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { type Answer, a2aClient, agentClient } from '../support/actors.ts'
+import { type Answer, a2aClient, agentClient } from '../support/clients/actors.ts'
 import { ask, attemptsOf, operate, saying } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 import {

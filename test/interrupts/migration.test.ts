@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto'
 import knexFactory from 'knex'
 import { afterAll, expect, inject, test } from 'vitest'
 import { knexConfig, migrate } from '../../src/store/postgres/migrate.ts'
-import type { Answer } from '../support/actors.ts'
-import { urlOf, withClient } from '../support/database.ts'
+import type { Answer } from '../support/clients/actors.ts'
+import { urlOf, withClient } from '../support/database/database.ts'
 
 const { url, run } = inject('postgres')
 const name = `${run}_migration`

@@ -1,8 +1,8 @@
 /** Revoking an endpoint: fenced out at once, and nothing it held is left behind. */
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient } from '../support/actors.ts'
 import { startNode } from '../support/app.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
 import {
   ask,
   attemptsOf,

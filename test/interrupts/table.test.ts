@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import type { Caller } from '../../src/domain/endpoint.ts'
 import type { Held } from '../../src/service/claims/holder.ts'
-import type { Answer } from '../support/actors.ts'
+import type { Answer } from '../support/clients/actors.ts'
 import { ageWait, DAY, direct, kindOf, startQuiet, TTL } from './support.ts'
 
 interface Case {

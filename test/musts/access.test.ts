@@ -4,10 +4,10 @@ import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { createLog } from '../../src/base/log.ts'
 import { dialectsOf } from '../contract/dialects.ts'
-import { a2aClient, agentClient, post, rpc, textMessage } from '../support/actors.ts'
 import { startApp, startNode } from '../support/app.ts'
-import { textMessage03, v03Client } from '../support/old-clients.ts'
-import { startReceiver } from '../support/receiver.ts'
+import { a2aClient, agentClient, post, rpc, textMessage } from '../support/clients/actors.ts'
+import { textMessage03, v03Client } from '../support/clients/old-clients.ts'
+import { startReceiver } from '../support/network/receiver.ts'
 import { ask, operate, refusalOf, rowCounts, saying } from '../support/steps.ts'
 
 const app = await startApp()

@@ -3,9 +3,9 @@
 import { request } from 'node:http'
 import { expect, test } from 'vitest'
 import { OWN_EXTENSIONS } from '../../src/protocol/a2a/extensions.ts'
-import { type Answer, a2aClient, post, textMessage } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
-import { restClient } from '../support/rest.ts'
+import { type Answer, a2aClient, post, textMessage } from '../support/clients/actors.ts'
+import { restClient } from '../support/clients/rest.ts'
 import { operate, rowCounts, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()

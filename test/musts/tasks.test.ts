@@ -1,9 +1,9 @@
 // What a server must say of tasks: their ids (MUSTs 15, 16), waiting and streams (11, 21), messages
 // of the server (67), lists (34, 39), artifacts (66).
 import { expect, test } from 'vitest'
-import { type Answer, a2aClient, agentClient, textMessage } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
-import { restClient } from '../support/rest.ts'
+import { type Answer, a2aClient, agentClient, textMessage } from '../support/clients/actors.ts'
+import { restClient } from '../support/clients/rest.ts'
 import { ask, resultsOf, saying, statesOf } from '../support/steps.ts'
 
 const app = await startApp()

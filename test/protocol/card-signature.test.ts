@@ -13,8 +13,8 @@ import { canonicalJson } from '../../src/domain/canonical-json.ts'
 import type { JsonObject } from '../../src/domain/todo.ts'
 import { type AgentCard, agentCard, extendedCard } from '../../src/protocol/a2a/card.ts'
 import { createCardSigner } from '../../src/protocol/a2a/card-signature.ts'
-import { newJwk } from '../support/jwk.ts'
-import type { ProtoFacts, ProtoField } from '../support/proto.ts'
+import { newJwk } from '../support/clients/jwk.ts'
+import type { ProtoFacts, ProtoField } from '../support/clients/proto.ts'
 import { queue } from './v1/build.ts'
 
 const FIXTURE = new URL('../fixtures/a2a-1.0.json', import.meta.url)

@@ -3,9 +3,9 @@
 // secrets are written and not read; webhook limit of a task; inline webhooks keep to their task.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { a2aClient, rpc, textMessage } from '../support/actors.ts'
 import { testConfig } from '../support/app.ts'
-import { startReceiver } from '../support/receiver.ts'
+import { a2aClient, rpc, textMessage } from '../support/clients/actors.ts'
+import { startReceiver } from '../support/network/receiver.ts'
 import { until } from '../support/until.ts'
 import { peopleOf, startPushApp } from './support.ts'
 

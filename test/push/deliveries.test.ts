@@ -5,7 +5,7 @@
 
 import { Webhook } from 'standardwebhooks'
 import { expect, test } from 'vitest'
-import { startReceiver, stateOf, type Told } from '../support/receiver.ts'
+import { startReceiver, stateOf, type Told } from '../support/network/receiver.ts'
 import { until } from '../support/until.ts'
 import { FAST, operatorOf, peopleOf, startPushApp } from './support.ts'
 
@@ -330,7 +330,7 @@ test('a cancel that is repeated is told once', async () => {
 test('a task that is refused at intake tells it, since nothing else will', async () => {
   const receiver = await startReceiver()
   const { client } = await app.queue('picky')
-  const { a2aClient } = await import('../support/actors.ts')
+  const { a2aClient } = await import('../support/clients/actors.ts')
   const a2a = a2aClient(app.url, 'picky', client.token)
   await a2a.submit('first', { contextId: 'k' })
   const { result } = await a2a.call('SendMessage', {

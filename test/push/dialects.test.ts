@@ -1,10 +1,10 @@
 // MUSTs 50 to 52, pitfall 47: a webhook is told in the dialect that its config was made in.
 import { A2AClient } from 'a2a-sdk-0.3/client'
 import { expect, test } from 'vitest'
-import { rpc } from '../support/actors.ts'
-import { startReceiver } from '../support/receiver.ts'
-import { connectRpc, fetchAs, request } from '../support/sdk.ts'
-import { card03, message as message03 } from '../support/sdk03.ts'
+import { rpc } from '../support/clients/actors.ts'
+import { connectRpc, fetchAs, request } from '../support/clients/sdk.ts'
+import { card03, message as message03 } from '../support/clients/sdk03.ts'
+import { startReceiver } from '../support/network/receiver.ts'
 import { until } from '../support/until.ts'
 import { peopleOf, startPushApp } from './support.ts'
 

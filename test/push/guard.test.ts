@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { afterAll, expect, test } from 'vitest'
 import { createGuard, type GuardOptions } from '../../src/webhook/guard.ts'
 import { createPoster, type PostOptions } from '../../src/webhook/post.ts'
-import { startReceiver } from '../support/receiver.ts'
+import { startReceiver } from '../support/network/receiver.ts'
 import { peopleOf, startPushApp } from './support.ts'
 
 const guardOf = (options: Partial<GuardOptions> = {}) =>

@@ -2,11 +2,11 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, expect, test } from 'vitest'
 import { migrate } from '../../src/store/postgres/migrate.ts'
-import { a2aClient, agentClient } from '../support/actors.ts'
 import { startNode } from '../support/app.ts'
-import { databaseBefore } from '../support/before-migration.ts'
-import { withClient } from '../support/database.ts'
-import { startReceiver } from '../support/receiver.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
+import { databaseBefore } from '../support/database/before-migration.ts'
+import { withClient } from '../support/database/database.ts'
+import { startReceiver } from '../support/network/receiver.ts'
 import { FAST, LOCAL } from './support.ts'
 
 const { url: databaseUrl, drop } = await databaseBefore('0008_push')

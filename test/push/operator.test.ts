@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import type { Log } from '../../src/base/log.ts'
 import { runCli } from '../cli/run.ts'
 import { ADMIN_TOKEN } from '../support/app.ts'
-import { startReceiver } from '../support/receiver.ts'
+import { startReceiver } from '../support/network/receiver.ts'
 import { until } from '../support/until.ts'
 import { FAST, operatorOf, peopleOf, startPushApp } from './support.ts'
 

@@ -1,7 +1,7 @@
 /** An app whose webhooks may lead to this machine, and the usual task with a webhook. */
 import type { PushOptions } from '../../src/app/options.ts'
-import { a2aClient, agentClient } from '../support/actors.ts'
 import { ADMIN_TOKEN, type App, type AppOptions, startApp, testConfig } from '../support/app.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
 
 export const LOCAL = testConfig({ webhookAllowHttp: true, webhookAllow: ['127.0.0.0/8'] })
 

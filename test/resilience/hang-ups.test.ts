@@ -2,8 +2,8 @@
 // Field cases: blocking sends; hanging up is not canceling; limits and quoting.
 import { connect, type Socket } from 'node:net'
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient, post } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { a2aClient, agentClient, post } from '../support/clients/actors.ts'
 import { metric, rowCounts } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 

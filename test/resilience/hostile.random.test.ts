@@ -3,8 +3,8 @@
 // invalid messages store nothing; limits and quoting.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type Answered, post } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp } from '../support/app.ts'
+import { type Answered, post } from '../support/clients/actors.ts'
 import { ODD_TEXT, UNKNOWN_ID } from '../support/steps.ts'
 import { runs } from '../support/tier.ts'
 import { scaled } from '../support/timeouts.ts'

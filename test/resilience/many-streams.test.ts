@@ -2,8 +2,8 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient, openStream } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp } from '../support/app.ts'
+import { a2aClient, agentClient, openStream } from '../support/clients/actors.ts'
 import { metric, nextOf } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 

@@ -2,9 +2,9 @@
 // node").
 // Field case: alive and ready.
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient, post } from '../support/actors.ts'
 import { ADMIN_TOKEN, startApp } from '../support/app.ts'
-import { withClient } from '../support/database.ts'
+import { a2aClient, agentClient, post } from '../support/clients/actors.ts'
+import { withClient } from '../support/database/database.ts'
 import { metric } from '../support/steps.ts'
 import { scaled } from '../support/timeouts.ts'
 import { until } from '../support/until.ts'

@@ -2,8 +2,8 @@
 // know.
 // Field case: alive and ready.
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
 import { metric } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 

@@ -1,5 +1,5 @@
 /** Todos that ended long ago, with everything that can hang on one. */
-import type { Store } from '../support/store.ts'
+import type { Store } from '../support/database/store.ts'
 
 type Sql = <Row>(text: string, values: unknown[]) => Promise<Row[]>
 

@@ -3,8 +3,8 @@
 import { afterEach, expect, test } from 'vitest'
 import { BATCH, clearRemains, forgetTodos, type Position } from '../../src/store/admin/retention.ts'
 import { openDatabase } from '../../src/store/postgres/database.ts'
-import { withClient } from '../support/database.ts'
-import { openStore } from '../support/store.ts'
+import { withClient } from '../support/database/database.ts'
+import { openStore } from '../support/database/store.ts'
 import { keepFor, makeAged, rowsOf, TABLES } from './aged.ts'
 
 const store = await openStore(8)

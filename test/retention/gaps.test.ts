@@ -1,7 +1,13 @@
 // Cursors into what the retention has deleted: told of, on each surface, and never over nothing.
 import { expect, test } from 'vitest'
-import { type Answer, a2aClient, agentClient, type Frame, openStream } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import {
+  type Answer,
+  a2aClient,
+  agentClient,
+  type Frame,
+  openStream,
+} from '../support/clients/actors.ts'
 import { openBoard } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 import { makeAged } from './aged.ts'

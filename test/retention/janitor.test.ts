@@ -1,8 +1,8 @@
 // Over the wire: the janitor of running nodes, several of them, killed in between.
 // Field case: retention.
 import { expect, test } from 'vitest'
-import { a2aClient, agentClient } from '../support/actors.ts'
 import { type App, startApp, startNode } from '../support/app.ts'
+import { a2aClient, agentClient } from '../support/clients/actors.ts'
 import { metric, operate } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 import { makeAged, orphans, rowsOf } from './aged.ts'

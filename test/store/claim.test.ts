@@ -4,8 +4,8 @@ import { revokeEndpoint } from '../../src/store/admin/endpoints.ts'
 import { readClaimed } from '../../src/store/move/claim.ts'
 import { transitionDue, transitionOne, tryTransition } from '../../src/store/move/move.ts'
 import { openDatabase } from '../../src/store/postgres/database.ts'
-import { openStore } from '../support/store.ts'
-import { addWorker } from '../support/worker-endpoint.ts'
+import { openStore } from '../support/database/store.ts'
+import { addWorker } from '../support/database/worker-endpoint.ts'
 
 const store = await openStore(16)
 const { database, add } = store

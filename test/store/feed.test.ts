@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { tryTransition } from '../../src/store/move/move.ts'
 import { openDatabase } from '../../src/store/postgres/database.ts'
 import { readFeed, sequenceEvents } from '../../src/store/todos/events.ts'
-import { openStore } from '../support/store.ts'
+import { openStore } from '../support/database/store.ts'
 
 const store = await openStore(20)
 const { database, add } = store

@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { rule } from '../../src/domain/lifecycle.ts'
 import { BATCHED } from '../../src/store/move/verbs.ts'
-import { type Answer, a2aClient, agentClient } from '../support/actors.ts'
 import { startApp } from '../support/app.ts'
+import { type Answer, a2aClient, agentClient } from '../support/clients/actors.ts'
 import { ask, refusalOf, saying } from '../support/steps.ts'
 
 const app = await startApp()

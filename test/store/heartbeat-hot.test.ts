@@ -1,7 +1,7 @@
 // What a heartbeat costs, and that what it spares hides no lease that has lapsed.
 import { expect, test } from 'vitest'
 import { transitionDue, tryTransition } from '../../src/store/move/move.ts'
-import { openStore } from '../support/store.ts'
+import { openStore } from '../support/database/store.ts'
 
 const { database, add } = await openStore(2)
 const ENDPOINT = '00000000-0000-4000-8000-000000000001'

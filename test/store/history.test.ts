@@ -8,7 +8,7 @@ import type { Session } from '../../src/store/postgres/database.ts'
 import { countTodos } from '../../src/store/todos/counts.ts'
 import { sequenceEvents } from '../../src/store/todos/events.ts'
 import { listTodos } from '../../src/store/todos/list.ts'
-import { openStore } from '../support/store.ts'
+import { openStore } from '../support/database/store.ts'
 
 const { database, add } = await openStore(2)
 const CLIENT = randomUUID()

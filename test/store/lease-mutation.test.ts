@@ -10,8 +10,8 @@ import type { Change } from '../../src/store/move/change.ts'
 import { readClaimed } from '../../src/store/move/claim.ts'
 import { transitionDue, tryTransition } from '../../src/store/move/move.ts'
 import { one } from '../../src/store/move/pick.ts'
-import { openStore } from '../support/store.ts'
-import { addWorker } from '../support/worker-endpoint.ts'
+import { openStore } from '../support/database/store.ts'
+import { addWorker } from '../support/database/worker-endpoint.ts'
 
 const { database } = await openStore(2)
 const [holder, other] = [await addWorker(database, []), await addWorker(database, [])]

@@ -7,7 +7,7 @@
 import { expect, test, vi } from 'vitest'
 import { INTERRUPT_STATES, STATE_NAMES } from '../../src/domain/lifecycle.ts'
 import type { DatabaseOptions } from '../../src/store/postgres/database.ts'
-import { openStore } from '../support/store.ts'
+import { openStore } from '../support/database/store.ts'
 
 const sent = vi.hoisted(() => [] as string[])
 

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import knexFactory from 'knex'
 import { afterAll, expect, inject, test } from 'vitest'
 import { knexConfig, migrate } from '../../src/store/postgres/migrate.ts'
-import { urlOf, withClient } from '../support/database.ts'
+import { urlOf, withClient } from '../support/database/database.ts'
 
 const { url, run } = inject('postgres')
 const name = `${run}_rewrites`

@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { STATE_NAMES, type State, VERB_NAMES, type Verb } from '../../src/domain/lifecycle.ts'
-import { openStore } from '../support/store.ts'
+import { openStore } from '../support/database/store.ts'
 import { runs } from '../support/tier.ts'
 import {
   AGES,

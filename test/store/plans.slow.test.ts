@@ -18,8 +18,8 @@ import { readEvents, readFeed } from '../../src/store/todos/events.ts'
 import { expireKeys, readKey } from '../../src/store/todos/idempotency.ts'
 import { listTodos } from '../../src/store/todos/list.ts'
 import { readView } from '../../src/store/todos/view.ts'
-import { withClient } from '../support/database.ts'
-import { openStore } from '../support/store.ts'
+import { withClient } from '../support/database/database.ts'
+import { openStore } from '../support/database/store.ts'
 
 const store = await openStore(2)
 const SOMEBODY = '00000000-0000-4000-8000-000000000001'

@@ -2,8 +2,8 @@
 import { expect, test } from 'vitest'
 import { DISPOSITIONS, OUTCOMES, STATE_NAMES } from '../../src/domain/lifecycle.ts'
 import { migrate, pendingMigrations, SchemaTooNew } from '../../src/store/postgres/migrate.ts'
-import { cloneDatabase, withClient } from '../support/database.ts'
-import { openStore } from '../support/store.ts'
+import { cloneDatabase, withClient } from '../support/database/database.ts'
+import { openStore } from '../support/database/store.ts'
 
 const { database, add, url } = await openStore(2)
 

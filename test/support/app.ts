@@ -8,7 +8,7 @@ import { createNode, type Switchboard } from '../../src/app.ts'
 import { createLog } from '../../src/base/log.ts'
 import type { Caller, Endpoint, EndpointVerb } from '../../src/domain/endpoint.ts'
 import { ADMIN_TOKEN, testConfig } from './config.ts'
-import { cloneDatabase, withClient } from './database.ts'
+import { cloneDatabase, withClient } from './database/database.ts'
 
 export { ADMIN_TOKEN, testConfig }
 

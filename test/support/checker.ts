@@ -4,7 +4,7 @@
  */
 import { expect } from 'vitest'
 import type { Receipt } from '../../src/domain/todo.ts'
-import type { Answer, Frame } from './actors.ts'
+import type { Answer, Frame } from './clients/actors.ts'
 
 /** Rows as the database has them. */
 export interface Log {

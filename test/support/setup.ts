@@ -1,5 +1,5 @@
 /** Runs before each test file: what its tests have started ends with it. */
 import { afterAll } from 'vitest'
-import { endOfFile } from './child.ts'
+import { endOfFile } from './process/child.ts'
 
 afterAll(endOfFile)

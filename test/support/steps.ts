@@ -1,7 +1,8 @@
 /** Steps that many tests take, in a word each. Time passes by aging rows, never by waiting. */
-import type { Answer, Frame, Stream } from './actors.ts'
-import { type agentClient, openStream, rpc } from './actors.ts'
+
 import { ADMIN_TOKEN, type App } from './app.ts'
+import type { Answer, Frame, Stream } from './clients/actors.ts'
+import { type agentClient, openStream, rpc } from './clients/actors.ts'
 
 export const UNKNOWN_ID = '11111111-1111-4111-8111-111111111111'
 

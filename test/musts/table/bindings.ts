@@ -37,14 +37,14 @@ export const BINDINGS: Must[] = [
   }),
   must('74', '11.3, 5.3', 'Every route is there', {
     'protocol/v1/paths.test.ts': ['every method of the table has a path, and every path a method'],
-    'a2a/rest-errors.test.ts': [
+    'a2a/rest/rest-errors.test.ts': [
       '%s %s is refused without a token, and in another version',
       '%s %s is the wrong method, and the right ones are told',
     ],
   }),
   must('75a', '11.5', 'GET and DELETE take their parameters from path and query', {
     'protocol/v1/paths.test.ts': ['is not read by GET and DELETE'],
-    'a2a/rest-hostile.test.ts': ['a GET that brings a body is answered without it'],
+    'a2a/rest/rest-hostile.test.ts': ['a GET that brings a body is answered without it'],
   }),
   must('75b', '11.5', 'The names in a query are camelCase', {
     'protocol/v1/paths.test.ts': ['gives the filters of a list as its schema reads them'],
@@ -59,7 +59,7 @@ export const BINDINGS: Must[] = [
     ],
   }),
   must('76', '11.7', 'The data of SSE is a StreamResponse', {
-    'a2a/rest-streams.test.ts': [
+    'a2a/rest/rest-streams.test.ts': [
       'a stream of a send shows bare payloads of one member each: task, work, artifact, end',
     ],
   }),

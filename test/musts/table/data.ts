@@ -56,7 +56,7 @@ export const DATA: Must[] = [
   }),
   must('68b', '5.1', 'With the same results', {
     [CONTRACT]: [SAME_FACTS],
-    'a2a/rest.test.ts': [OVER_BOTH],
+    'a2a/rest/rest.test.ts': [OVER_BOTH],
   }),
   must('68c', '5.1', 'With the same errors', {
     [CONTRACT]: [
@@ -66,7 +66,7 @@ export const DATA: Must[] = [
   }),
   must('68d', '5.1', 'With the same ways to authenticate', {
     [CONTRACT]: ['nobody gets in without a token'],
-    'a2a/rest-errors.test.ts': ['%s %s is refused without a token, and in another version'],
+    'a2a/rest/rest-errors.test.ts': ['%s %s is refused without a token, and in another version'],
   }),
   must('69', '5.2', 'All that is served is declared in the card', {
     'a2a/card-clients.test.ts': ['what a card declares is served: %j'],

@@ -3,7 +3,7 @@ import { type Must, must } from '../must.ts'
 
 const CONTRACT = 'contract/contract.test.ts'
 const ERRORS = 'a2a/errors.test.ts'
-const REST = 'a2a/rest-errors.test.ts'
+const REST = 'a2a/rest/rest-errors.test.ts'
 const TENANCY = 'a2a/tenancy.test.ts'
 
 const RPC_TABLE = '%s has its code, status and typed details in A2A 1.0'

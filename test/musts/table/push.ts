@@ -21,7 +21,7 @@ export const PUSH: Must[] = [
     'a2a/errors.test.ts': [
       'where push is not served, its four methods and an inline config are refused and store nothing',
     ],
-    'a2a/rest-errors.test.ts': [
+    'a2a/rest/rest-errors.test.ts': [
       'where a queue switches push off, its routes and an inline config say so',
     ],
   }),

@@ -31,15 +31,15 @@ export const READING: Must[] = [
   }),
   must('36', '3.1.4', 'Without includeArtifacts there is no member artifacts', {
     [LISTS]: ['artifacts are listed when they are asked for, and else there is no such member'],
-    'a2a/rest.test.ts': [REST_LIST],
+    'a2a/rest/rest.test.ts': [REST_LIST],
   }),
   must('37', '3.1.4', 'nextPageToken is always there, empty on the last page', {
     [LISTS]: [EMPTY_LIST, 'a page of large tasks ends early, and its token leads to the rest'],
-    'a2a/rest.test.ts': [REST_LIST],
+    'a2a/rest/rest.test.ts': [REST_LIST],
   }),
   must('38', '5.7, P', 'tasks, pageSize and totalSize are always there', {
     [LISTS]: [EMPTY_LIST],
-    'a2a/rest.test.ts': [REST_LIST],
+    'a2a/rest/rest.test.ts': [REST_LIST],
   }),
   must('39', 'P', 'A page has 1 to 100 tasks, and 50 where no size was asked for', {
     'musts/tasks.test.ts': ['who says no size gets fifty at most, over both bindings'],
@@ -54,7 +54,7 @@ export const READING: Must[] = [
   }),
   must('41b', '3.2.4', 'A historyLength of 0 gives none', {
     [LISTS]: [HISTORY],
-    'a2a/rest.test.ts': ['the history is as long as the query asks'],
+    'a2a/rest/rest.test.ts': ['the history is as long as the query asks'],
   }),
   must('42', '3.1.5', 'An ended task is TaskNotCancelableError, an unknown one TaskNotFoundError', {
     'a2a/cancel.test.ts': ['a task that completed, failed or was rejected cannot be canceled'],

@@ -6,8 +6,8 @@ const REST_ROUTES = '%s %s is refused without a token, and in another version'
 
 export const REQUESTS: Must[] = [
   must('1', '3.6.2', 'A request means what it means in the Major.Minor that it asks for', {
-    'a2a/v03.test.ts': [VERSIONS],
-    'a2a/rest-v03.test.ts': ['a path of the one version is not one of the other'],
+    'a2a/older/v03.test.ts': [VERSIONS],
+    'a2a/rest/rest-v03.test.ts': ['a path of the one version is not one of the other'],
     'contract/contract.test.ts': [
       'one task is the same facts in every dialect, whoever made it',
       'a question keeps a stream of 1.0 open and ends one of 0.3',
@@ -20,22 +20,22 @@ export const REQUESTS: Must[] = [
     'contract/contract.test.ts': [
       'a version of another name is refused before anything happens, on both bindings',
     ],
-    'a2a/rest-errors.test.ts': [REST_ROUTES],
+    'a2a/rest/rest-errors.test.ts': [REST_ROUTES],
   }),
   must('3', '3.6.2', 'No version, and an empty one, are 0.3', {
-    'a2a/v03.test.ts': [VERSIONS],
-    'a2a/rest-errors.test.ts': [REST_ROUTES],
+    'a2a/older/v03.test.ts': [VERSIONS],
+    'a2a/rest/rest-errors.test.ts': [REST_ROUTES],
   }),
   must('4a', '3.6', 'Patch numbers play no part', {
     'a2a/envelope.test.ts': ['the patch number of a version does not count'],
-    'a2a/v03.test.ts': [VERSIONS],
-    'a2a/rest.test.ts': [
+    'a2a/older/v03.test.ts': [VERSIONS],
+    'a2a/rest/rest.test.ts': [
       'the version comes by the query where no header can be set, and the header wins',
     ],
   }),
   must('4b', '14.2.1', 'What the server says of versions is Major.Minor', {
     'protocol/card.test.ts': ['says what the operator wrote and what only the server knows'],
-    'a2a/v03.test.ts': [VERSIONS],
+    'a2a/older/v03.test.ts': [VERSIONS],
     'push/deliveries.test.ts': [
       'the headers of a delivery: credentials by scheme, token, type, version, id, and nothing of our own',
     ],

@@ -4,7 +4,7 @@ import { type Must, must, untested } from '../must.ts'
 const CONTRACT = 'contract/contract.test.ts'
 const TENANCY = 'a2a/tenancy.test.ts'
 const ACCESS = 'musts/access.test.ts'
-const REST = 'a2a/rest-errors.test.ts'
+const REST = 'a2a/rest/rest-errors.test.ts'
 
 const NO_TOKEN =
   'without a good token every surface answers 401 with a challenge, opens no stream and makes nothing'
@@ -47,7 +47,9 @@ export const SECURITY: Must[] = [
   must('81', '13.1', 'Reading, canceling, subscribing and push look at whose task it is', {
     [TENANCY]: [ANOTHERS],
     [CONTRACT]: ['what is not there, or not yours, is one error'],
-    'a2a/v03.test.ts': ["another's task and one that never was are one answer, in every method"],
+    'a2a/older/v03.test.ts': [
+      "another's task and one that never was are one answer, in every method",
+    ],
   }),
   must('82a', '7.6.1', 'Authorisation within a task is asked for by a task', {
     [CONTRACT]: ['a request for authorisation ends the wait'],
@@ -99,7 +101,7 @@ export const SECURITY: Must[] = [
   }),
   must('87b', '14.1', 'Bodies are checked against the schema', {
     'protocol/v1/official.test.ts': ['a part takes exactly one member of the oneof'],
-    'a2a/rest-errors.test.ts': [
+    'a2a/rest/rest-errors.test.ts': [
       'a send of %s is refused by the names of the fields and makes nothing',
     ],
     'resilience/hostile.random.test.ts': [

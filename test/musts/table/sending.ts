@@ -8,7 +8,7 @@ export const SENDING: Must[] = [
     'a2a/send.test.ts': [
       'an answer of 1.0 has a task in a wrapper when sent, bare when read, and no word of another version',
     ],
-    'a2a/rest.test.ts': [
+    'a2a/rest/rest.test.ts': [
       'a send waits for the end and answers with the wrapped task, words unharmed',
       'a bare message of the agent comes wrapped as a message',
     ],
@@ -44,7 +44,7 @@ export const SENDING: Must[] = [
     'musts/requests.test.ts': [
       'a part of a media type that the card leaves out is refused by name, and nothing is stored',
     ],
-    'a2a/rest-errors.test.ts': [
+    'a2a/rest/rest-errors.test.ts': [
       'a type that is none of ours is 415; a part of a type that the agent does not take is 400',
     ],
   }),

@@ -3,7 +3,7 @@ import { type Must, must } from '../must.ts'
 
 const CONTRACT = 'contract/contract.test.ts'
 const STREAMS = 'a2a/streams.test.ts'
-const REST = 'a2a/rest-streams.test.ts'
+const REST = 'a2a/rest/rest-streams.test.ts'
 
 const BARE_PAYLOADS =
   'a stream of a send shows bare payloads of one member each: task, work, artifact, end'
@@ -58,7 +58,7 @@ export const STREAMING: Must[] = [
   }),
   must('25b', '3.5.2', 'Each is told the same, in the same order', {
     [STREAMS]: [SAME_EVENTS],
-    'a2a/v03-streams.test.ts': [
+    'a2a/older/v03-streams.test.ts': [
       'streams of both versions show the same events under the same ids, each for itself',
     ],
   }),
@@ -90,7 +90,7 @@ export const STREAMING: Must[] = [
     'a2a/errors.test.ts': [
       'where the card says no streaming, both streams are refused as plain JSON and make no task',
     ],
-    'a2a/rest-errors.test.ts': ['what the card does not declare is refused'],
+    'a2a/rest/rest-errors.test.ts': ['what the card does not declare is refused'],
   }),
   must('31', '3.2.3, P', 'A StreamResponse has exactly one member', {
     [STREAMS]: [ONE_FRAME],

@@ -2,7 +2,7 @@
 import { type Must, must } from '../must.ts'
 
 const CONTRACT = 'contract/contract.test.ts'
-const REST = 'a2a/rest-v03.test.ts'
+const REST = 'a2a/rest/rest-v03.test.ts'
 const FORMS = 'protocol/card-forms.test.ts'
 const OFFICIAL = 'protocol/v03/official.test.ts'
 
@@ -53,7 +53,7 @@ export const V03: Must[] = [
   ),
   must('99', '0.3 4.4, 10.2', 'Each request is authenticated', {
     [CONTRACT]: ['nobody gets in without a token'],
-    'a2a/v03-sdk-client.test.ts': ['a client without a good token is turned away'],
+    'a2a/older/v03-sdk-client.test.ts': ['a client without a good token is turned away'],
   }),
   must('100', '0.3 5.1, 5.4', 'There is a card; one that is sensitive is protected', {
     'a2a/card-clients.test.ts': [
@@ -76,7 +76,7 @@ export const V03: Must[] = [
   }),
   must('103', '0.3 6, 11.1.5, J', 'Objects are those of the JSON Schema, with kind and final', {
     [OFFICIAL]: [IS_OFFICIAL],
-    'a2a/v03-streams.test.ts': [
+    'a2a/older/v03-streams.test.ts': [
       'a stream of a send opens with the task and ends with its one final event',
     ],
   }),
@@ -89,15 +89,15 @@ export const V03: Must[] = [
   }),
   must('105', '0.3 7.1, 7.2', 'A message to an ended task is an error', {
     [CONTRACT]: ['a finished task takes no message, and its cancel tells so'],
-    'a2a/v03.test.ts': [
+    'a2a/older/v03.test.ts': [
       'a task is named by its own id and in its own context, and takes nothing once it has ended',
     ],
   }),
   must('106', '0.3 10.2', 'Params and the content of parts are checked rigorously', {
-    'a2a/v03.random.test.ts': [
+    'a2a/older/v03.random.test.ts': [
       'any params are served or refused by name, and a refused send leaves nothing behind',
     ],
-    'a2a/v03.test.ts': [
+    'a2a/older/v03.test.ts': [
       'what is wrong is refused before anything is stored, and the field is named',
     ],
     [CONTRACT]: ['a message that is not whole is refused and nothing of it stored'],

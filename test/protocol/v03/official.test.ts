@@ -1,6 +1,6 @@
 /**
  * What we read and what we answer against the official JSON Schema of A2A 0.3. The fixture holds
- * its definitions (see test/support/schema03.ts); with A2A_SCHEMA_03 naming the official file, the
+ * its definitions (see test/support/clients/schema03.ts); with A2A_SCHEMA_03 naming the official file, the
  * fixture itself is checked too.
  */
 import { readFileSync } from 'node:fs'
@@ -20,7 +20,7 @@ import {
   fromTask,
   STATES,
 } from '../../../src/protocol/v03/translate.ts'
-import { checker, type Definitions, readSchema } from '../../support/schema03.ts'
+import { checker, type Definitions, readSchema } from '../../support/clients/schema03.ts'
 import { event, queue, said, view } from '../v1/build.ts'
 
 const FIXTURE = new URL('../../fixtures/a2a-0.3.json', import.meta.url)

@@ -1,6 +1,6 @@
 /**
  * Our schemas and our answers against the official data model of A2A 1.0. The fixture holds the
- * facts of its proto (see test/support/proto.ts); with A2A_PROTO naming that file, the fixture
+ * facts of its proto (see test/support/clients/proto.ts); with A2A_PROTO naming that file, the fixture
  * itself is checked too.
  */
 import { readFileSync } from 'node:fs'
@@ -16,7 +16,7 @@ import {
   fromTodo,
   PROJECTION,
 } from '../../../src/protocol/v1/translate.ts'
-import { type ProtoFacts, type ProtoField, readProto } from '../../support/proto.ts'
+import { type ProtoFacts, type ProtoField, readProto } from '../../support/clients/proto.ts'
 import { event, queue, said, view } from './build.ts'
 
 const FIXTURE = new URL('../../fixtures/a2a-1.0.json', import.meta.url)
