@@ -13,6 +13,12 @@ test('lines that cannot go on, more than a page of them, hold up no other line a
       from generate_series(1, $2::int) n returning id`,
       [contexts, count],
     )
+  // Before there is a line: the node's own first sweep may run at any moment.
+  await app.sql(`
+    create function refuse() returns trigger language plpgsql as $$
+      begin raise exception 'poisoned'; end $$;
+    create trigger poison before update on todos for each row
+      when (old.context_id = 'poisoned') execute function refuse()`)
   await stall('poisoned', 210)
   await stall('well', 20)
   const moved = async (context: string) => {
@@ -22,11 +28,6 @@ test('lines that cannot go on, more than a page of them, hold up no other line a
     )
     return row!.n
   }
-  await app.sql(`
-    create function refuse() returns trigger language plpgsql as $$
-      begin raise exception 'poisoned'; end $$;
-    create trigger poison before update on todos for each row
-      when (old.context_id = 'poisoned') execute function refuse()`)
   try {
     expect(await app.sweep.reap()).toBe(0)
     expect(await moved('well')).toBe(20)
