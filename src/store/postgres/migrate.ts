@@ -154,7 +154,13 @@ export const migrate = async (
     const knex = knexFactory(knexConfig(connectionString))
     try {
       await knex.migrate.forceFreeMigrationsLock()
-      const [, applied] = (await knex.migrate.latest()) as [number, string[]]
+      const applied: string[] = []
+      // One at a time: of several at once, some of which build indexes outside a transaction, knex records
+      // each only after its commit, and one that was killed in between could never be finished.
+      for (const _ of missing) {
+        const [, names] = (await knex.migrate.up()) as [number, string[]]
+        applied.push(...names)
+      }
       return { applied }
     } finally {
       await knex.destroy()
