@@ -146,7 +146,11 @@ export const migrate = async (
   withClient(connectionString, async (client) => {
     while (!(await takesLock(client, pooled))) await sleep(LOCK_POLL_MS)
     const { missing } = await compare(client)
-    if (missing.length === 0) return { applied: [] }
+    if (missing.length === 0) {
+      // One that was killed right after the last migration has left knex's own lock behind.
+      await client.query(`update ${TABLE}_lock set is_locked = 0 where is_locked <> 0`)
+      return { applied: [] }
+    }
     // The snapshot of the last query stays open as long as its transaction, and an index that is built
     // concurrently waits for whoever may still use one. A query without parameters closes it.
     if (pooled) await client.query('select')
