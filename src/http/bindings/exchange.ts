@@ -83,10 +83,7 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
     try {
       const caller: Caller = await auth(req)
       // What has not begun is left to another node, or to this one after its restart.
-      if (stopping?.aborted) {
-        await discardBody(req)
-        throw new Refusal('unavailable', { retryAfterSeconds: 1 })
-      }
+      if (stopping?.aborted) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
       const facts = {
         caller,
         signal,
@@ -123,6 +120,8 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
   return async (req: Req, res: ServerResponse): Promise<void> => {
     const call = callSignalOf(res, stopping)
     const [answered, caller] = await answerTo(req, res, call.signal)
+    // The connection is closed behind the answer.
+    if (stopping?.aborted) await discardBody(req)
     if (answered.kind === 'stream') await sendStream(req, res, answered, call, caller!)
     else if (res.closed) return
     else if (answered.kind === 'json') sendJson(req, res, answered)
