@@ -56,7 +56,7 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
   /** Those among the woken that only the poll asks about. */
   let polled = new Set<string>()
   let reading = false
-  let again: NodeJS.Timeout | undefined
+  let isAgain = false
 
   const readWoken = async (): Promise<void> => {
     const [ids, byPoll] = [woken, polled]
@@ -85,6 +85,15 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
     }
   }
 
+  const readAgain = (): void => {
+    if (isAgain) return
+    isAgain = true
+    setTimeout(() => {
+      isAgain = false
+      void readAllWoken()
+    }, AGAIN_MS).unref()
+  }
+
   const readAllWoken = async (): Promise<void> => {
     if (reading) return
     reading = true
@@ -92,10 +101,7 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
       while (woken.size > 0) await readWoken()
     } catch {
       // The database is away, and the wakes are spent: they are read again soon, not at the poll.
-      again ??= setTimeout(() => {
-        again = undefined
-        void readAllWoken()
-      }, AGAIN_MS).unref()
+      readAgain()
     } finally {
       reading = false
     }
