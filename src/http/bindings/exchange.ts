@@ -10,7 +10,9 @@ import { Refusal } from '../../domain/errors.ts'
 import type { Call } from '../../protocol/wire/method.ts'
 import type { Answer } from '../../rpc/answer.ts'
 import { type Auth, challengeFor } from '../request/auth.ts'
+import { discardBody } from '../request/body.ts'
 import { type CallSignal, callSignalOf } from '../request/call-signal.ts'
+import { isPeerThere } from '../request/half-closed.ts'
 import { headerOf, requestIdOf } from '../request/request.ts'
 import { reauthorize } from '../stream/reauthorize.ts'
 import { type StreamObserver, type StreamOptions, writeStream } from '../stream/sse.ts'
@@ -18,7 +20,7 @@ import { type StreamObserver, type StreamOptions, writeStream } from '../stream/
 /** What a call is made of, once its caller is known. */
 export type CallFacts = Pick<
   Call,
-  'caller' | 'signal' | 'lastEventId' | 'idempotencyKey' | 'requestId'
+  'caller' | 'signal' | 'isPeerThere' | 'lastEventId' | 'idempotencyKey' | 'requestId'
 >
 
 export interface ExchangeParts {
@@ -85,6 +87,7 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
       const facts = {
         caller,
         signal,
+        isPeerThere: () => isPeerThere(res),
         lastEventId: headerOf(req, 'last-event-id') ?? null,
         idempotencyKey: headerOf(req, 'idempotency-key') ?? null,
         requestId,
@@ -117,6 +120,8 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
   return async (req: Req, res: ServerResponse): Promise<void> => {
     const call = callSignalOf(res, stopping)
     const [answered, caller] = await answerTo(req, res, call.signal)
+    // The connection is closed behind the answer.
+    if (stopping?.aborted) await discardBody(req)
     if (answered.kind === 'stream') await sendStream(req, res, answered, call, caller!)
     else if (res.closed) return
     else if (answered.kind === 'json') sendJson(req, res, answered)

@@ -59,7 +59,13 @@ interface Failed {
 }
 
 export interface AgentService {
-  claim(claim: Claim, caller: Caller, signal: AbortSignal): Promise<ClaimedTodo[]>
+  claim(
+    claim: Claim,
+    caller: Caller,
+    signal: AbortSignal,
+    /** Asked before todos are handed over. Absent: the claimant is there until the signal fires. */
+    isPeerThere?: () => boolean | Promise<boolean>,
+  ): Promise<ClaimedTodo[]>
   heartbeat: HolderVerb<{ leaseSeconds?: number; holdSeconds?: number }>
   progress: HolderVerb<{ note?: string; percent?: number }>
   say: HolderVerb<{ message: Message }>

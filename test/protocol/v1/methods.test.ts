@@ -54,6 +54,7 @@ const call = ({
   signal: signal ?? new AbortController().signal,
   lastEventId: lastEventId ?? null,
   idempotencyKey: null,
+  isPeerThere: () => true,
   requestId: 'r-1',
   queue: queue(),
   extensions: new Set(),
