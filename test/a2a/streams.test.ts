@@ -381,7 +381,10 @@ test('a frame is one line of whole JSON-RPC under the id of its own call, with o
   await worker.call('todos.complete', todo.held)
   for (const [index, text] of (await texts).entries()) {
     expect(text.endsWith('\n\n')).toBe(true)
-    const blocks = text.split('\n\n').filter((block) => block !== '' && !block.startsWith(':'))
+    const blocks = text
+      .replaceAll(/^:.*\n/gm, '')
+      .split('\n\n')
+      .filter((block) => block !== '')
     expect(blocks).toHaveLength(3)
     for (const block of blocks) {
       const data = block.split('\n').filter((line) => line.startsWith('data: '))
