@@ -97,7 +97,7 @@ export const createRest = ({ log, onCall }: RestParts) => {
   ): Promise<Answer> => {
     call.checkVersion()
     const found = choose(call)
-    const { method, empty } = found.row
+    const { method } = found.row
     const row = call.binding.table[method]
     if (!row) throw new TypeError(`${method} has a path and no row`)
     progress.method = method
@@ -107,7 +107,7 @@ export const createRest = ({ log, onCall }: RestParts) => {
     const params = readParams(row, paramsOf(found, call.query, await readBody(found, call)))
     if (row.kind === 'unary') {
       const body = (await row.call(ctx, params)) ?? null
-      return empty ? { kind: 'nothing' } : { kind: 'json', status: 200, body, ...typed(call) }
+      return { kind: 'json', status: 200, body, ...typed(call) }
     }
     const frames = framesOf(await row.call(ctx, params), (result) => result)
     // The name tells it from an event: clients of this binding do not look into the data for it.

@@ -24,8 +24,6 @@ export interface PathRow<Method extends string = string> {
   body?: 'required' | 'optional'
   /** Params that come from the query; a `flag` is spelled `true` or `false`. */
   query?: Readonly<Record<string, 'text' | 'flag'>>
-  /** The answer is 204, without the result. */
-  empty?: true
 }
 
 type Template = PathRow['template']
