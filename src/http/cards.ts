@@ -10,6 +10,7 @@ import { type CardForm, FORMS } from '../protocol/a2a/card-forms.ts'
 import { type CardSigner, JWKS_PATH } from '../protocol/a2a/card-signature.ts'
 import { askedVersion } from '../protocol/versions.ts'
 import type { ReadQueue } from '../service/registry.ts'
+import { requestedVersion } from './request/request.ts'
 
 export interface CardParts {
   readQueue: ReadQueue
@@ -52,9 +53,8 @@ const send = (req: Request, res: Response, { body, etag }: Document): void => {
 
 /** A version we do not know is no reason to hide the card, which says which ones we do know. */
 const formFor = (req: Request, plainForm: CardForm): CardForm => {
-  const header = req.get('A2A-Version')
-  const query = req.query['A2A-Version']
-  if (!header?.trim() && !query) return plainForm
+  const [header, query] = requestedVersion(req)
+  if (!header?.trim() && query.join('') === '') return plainForm
   const version = askedVersion(header, query)
   return version === '1.0' || version === '0.3' ? version : plainForm
 }

@@ -207,8 +207,7 @@ const a2aRestRoute = (parts: HttpParts, versions: readonly Version[]): express.R
     rest: createRest(reporting(parts, 'a2a')),
     body: bodyOptions(parts, A2A_MEDIA_TYPES),
     versions,
-    checkVersion: (req, query, version) =>
-      checkVersion(versions, req.get('A2A-Version'), query.get('A2A-Version'), version),
+    checkVersion: (req, version) => checkVersion(versions, ...requestedVersion(req), version),
     enter: enterA2a(parts),
   })
 }

@@ -22,7 +22,7 @@ export interface RestParts {
 export interface Wanted {
   binding: RestBinding
   requestId: string
-  /** Whether the client named this media type in `Accept`. */
+  /** Whether the client prefers this media type to application/json, by `Accept`. */
   accepts: (mediaType: string) => boolean
 }
 
@@ -67,9 +67,11 @@ const readBody = async ({ row }: Found, call: RestCall): Promise<unknown> => {
   return optional && text.trim() === '' ? undefined : parseJson(text)
 }
 
-/** The binding's own media type, if the client named it. */
-const typed = ({ binding: { mediaType }, accepts }: Wanted) =>
-  mediaType !== undefined && accepts(mediaType) ? { mediaType } : {}
+/** The binding's own media type, if the client prefers it. */
+const typed = ({ binding: { mediaType }, accepts }: Wanted) => {
+  if (mediaType === undefined) return {}
+  return accepts(mediaType) ? { mediaType, vary: 'Accept' } : { vary: 'Accept' }
+}
 
 type Json = Extract<Answer, { kind: 'json' }>
 

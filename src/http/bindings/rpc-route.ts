@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Call } from '../../protocol/wire/method.ts'
 import type { Rpc, RpcCall } from '../../rpc/server.ts'
+import { takesOnly } from '../request/accept.ts'
 import { type BodyOptions, readText } from '../request/body.ts'
 import { type CallFacts, type ExchangeParts, exchange, sendJson } from './exchange.ts'
 
@@ -19,10 +20,6 @@ export interface RpcRouteParts<C extends Call> extends ExchangeParts {
 /** Answers one request, without express. */
 export type Route = (req: IncomingMessage, res: ServerResponse) => Promise<void>
 
-/** Whether `Accept` names event streams and nothing else. */
-const wantsEventsOnly = ({ headers: { accept } }: IncomingMessage): boolean =>
-  accept?.split(',').every((range) => /^\s*text\/event-stream\s*(;|$)/i.test(range)) ?? false
-
 const USE_POST = {
   kind: 'json' as const,
   status: 405,
@@ -39,7 +36,7 @@ export const rpcRoute = <C extends Call>(parts: RpcRouteParts<C>): Route => {
       return rpc.answer({
         text,
         requestId: facts.requestId,
-        eventsOnly: wantsEventsOnly(req),
+        eventsOnly: takesOnly(req.headers.accept, 'text/event-stream'),
         ...open(req, facts, res),
       })
     },

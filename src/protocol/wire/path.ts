@@ -61,7 +61,7 @@ export interface RestBinding {
   table: MethodTable<QueueCall>
   paths: Paths
   writeError: RestErrorWriter
-  /** The type of the answer if `Accept` names it; otherwise that is application/json. */
+  /** The type of the answer if `Accept` prefers it; otherwise that is application/json. */
   mediaType?: string
 }
 
