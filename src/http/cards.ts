@@ -113,11 +113,13 @@ const preflight: RequestHandler = (_req, res) => {
     .end()
 }
 
+/** What people paste who were given an agent's address: its card says the rest. */
+const AGENT_PATH = '/a2a/:queue'
+
 /** Clients before 0.3 look for `agent.json`, and may not follow a redirect. */
-const CARD_PATHS = ['', '/a2a/:queue'].flatMap((base) => [
-  `${base}/.well-known/agent-card.json`,
-  `${base}/.well-known/agent.json`,
-])
+const CARD_PATHS = ['', AGENT_PATH]
+  .flatMap((base) => [`${base}/.well-known/agent-card.json`, `${base}/.well-known/agent.json`])
+  .concat(AGENT_PATH)
 
 export const cardRouter = (parts: CardParts): Router => {
   const router = express.Router()

@@ -235,11 +235,16 @@ describe('a body', () => {
 })
 
 describe('HTTP around a call', () => {
-  test.each(['GET', 'PUT', 'DELETE'])('%s is 405', async (method) => {
+  test.each(['GET', 'PUT', 'DELETE'])('%s is 405, but for the card', async (method) => {
     const { url } = await start()
-    for (const path of ['/a2a/demo', '/a2a/demo/', '/agent', '/operator']) {
+    const answered = async (path: string) => {
       const response = await fetch(`${url}${path}`, { method })
-      expect([response.status, response.headers.get('allow')]).toEqual([405, 'POST'])
+      return [response.status, response.headers.get('allow')]
+    }
+    for (const path of ['/agent', '/operator']) expect(await answered(path)).toEqual([405, 'POST'])
+    for (const path of ['/a2a/demo', '/a2a/demo/']) {
+      const card = method === 'GET' ? [200, null] : [405, 'GET, HEAD, POST']
+      expect(await answered(path)).toEqual(card)
     }
   })
 
@@ -477,10 +482,12 @@ describe('the agent card', () => {
     const { url } = await start()
     const none = await fetch(`${url}/a2a/none/.well-known/agent-card.json`)
     expect(none.status).toBe(404)
-    for (const path of ['/healthz', '/metrics', '/a2a/demo']) {
+    for (const path of ['/healthz', '/metrics', '/agent', '/a2a/demo/tasks']) {
       const response = await fetch(`${url}${path}`)
       expect(response.headers.get('access-control-allow-origin')).toBeNull()
     }
+    const called = await fetch(`${url}/a2a/demo`, { method: 'POST' })
+    expect(called.headers.get('access-control-allow-origin')).toBeNull()
   })
 })
 

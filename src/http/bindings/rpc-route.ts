@@ -9,6 +9,8 @@ import { type CallFacts, type ExchangeParts, exchange, sendJson } from './exchan
 export interface RpcRouteParts<C extends Call> extends ExchangeParts {
   rpc: Rpc<C>
   body: BodyOptions
+  /** The HTTP methods of the path, if others than this route answer some. */
+  allow?: string
   /** Which table serves the request, and what its rows are given. */
   open(
     req: IncomingMessage,
@@ -20,16 +22,16 @@ export interface RpcRouteParts<C extends Call> extends ExchangeParts {
 /** Answers one request, without express. */
 export type Route = (req: IncomingMessage, res: ServerResponse) => Promise<void>
 
-const USE_POST = {
+const usePost = (allow: string) => ({
   kind: 'json' as const,
   status: 405,
-  allow: 'POST',
+  allow,
   body: { error: { code: 405, message: 'Use POST' } },
-}
+})
 
-/** For every HTTP method of the endpoint's path; all but POST are answered 405. */
+/** For every HTTP method that nobody else answers at the endpoint's path: all but POST are 405. */
 export const rpcRoute = <C extends Call>(parts: RpcRouteParts<C>): Route => {
-  const { rpc, body, open } = parts
+  const { rpc, body, open, allow = 'POST' } = parts
   const answered = exchange(parts, {
     answer: async (req, facts, res) => {
       const text = await readText(req, body)
@@ -44,6 +46,6 @@ export const rpcRoute = <C extends Call>(parts: RpcRouteParts<C>): Route => {
   })
   return async (req, res) => {
     if (req.method === 'POST') await answered(req, res)
-    else sendJson(req, res, USE_POST)
+    else sendJson(req, res, usePost(allow))
   }
 }
