@@ -5,7 +5,13 @@
  */
 import { expect, test } from 'vitest'
 import { startApp } from '../support/app.ts'
-import { type Answer, a2aClient, agentClient, type Frame } from '../support/clients/actors.ts'
+import {
+  type Answer,
+  a2aClient,
+  agentClient,
+  type Frame,
+  resumeAfter,
+} from '../support/clients/actors.ts'
 import { type Claimed, refusalOf, resultsOf, rowCounts, saying } from '../support/steps.ts'
 
 const app = await startApp()
@@ -91,7 +97,7 @@ test('a chunk that begins an artifact appends to nothing, in a stream and a resu
     ['b', true],
   ]
   expect(appends(await stream.rest())).toEqual(expected)
-  const headers = { 'Last-Event-ID': '2' }
+  const headers = resumeAfter('2')
   const resumed = await a2a.stream('SubscribeToTask', { id: todo.id }, { headers })
   expect(appends(await resumed.rest())).toEqual(expected)
 })

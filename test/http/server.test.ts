@@ -10,6 +10,7 @@ import { accessTo } from '../../src/service/tasks/access.ts'
 import type { ClientService } from '../../src/service/tasks/client.ts'
 import type { Watch } from '../../src/service/watch/watch.ts'
 import { event, queue, view } from '../protocol/v1/build.ts'
+import { resumeAfter } from '../support/clients/actors.ts'
 import { listen, rawRequest } from './listen.ts'
 
 const endpoint = (verbs: EndpointVerb[], queues: string[]): Caller => ({
@@ -385,7 +386,7 @@ describe('A2A', () => {
       id: 'q1',
       result: { statusUpdate: { taskId: 't-7' } },
     })
-    const missed = await a2a('SubscribeToTask', { id: 't-7' }, { 'Last-Event-ID': '4' })
+    const missed = await a2a('SubscribeToTask', { id: 't-7' }, resumeAfter('4'))
     expect(await missed.text()).toMatch(/^id: 5\n/)
     expect(after).toEqual([1, 4])
     expect(counts.streams).toEqual(['a2a opened', 'a2a ended', 'a2a opened', 'a2a ended'])
