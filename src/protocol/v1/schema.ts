@@ -15,8 +15,6 @@ export const MAX_PARTS = 1000
 export const MAX_LIST = 1000
 const MAX_INT32 = 2_147_483_647
 
-export type TaskState = Exclude<(typeof TASK_STATES)[number], 'TASK_STATE_UNSPECIFIED'>
-
 /* ----------------------------------------------------------- message shape */
 
 const ownMember = (object: Record<string, unknown>, name: string): unknown =>
