@@ -42,12 +42,13 @@ export interface Binding<Req extends IncomingMessage> {
 export const sendJson = (
   req: IncomingMessage,
   res: ServerResponse,
-  { status, body, mediaType, retryAfterSeconds, allow }: Extract<Answer, { kind: 'json' }>,
+  { status, body, mediaType, retryAfterSeconds, allow, vary }: Extract<Answer, { kind: 'json' }>,
 ): void => {
   if (status === 401) res.setHeader('WWW-Authenticate', challengeFor(req))
   // The rest of the body is not read, so the next request could not be found behind it.
   if (status === 413 || status === 408) res.setHeader('Connection', 'close')
   if (allow !== undefined) res.setHeader('Allow', allow)
+  if (vary !== undefined) res.setHeader('Vary', vary)
   if (retryAfterSeconds !== undefined && (status === 429 || status === 503)) {
     res.setHeader('Retry-After', String(retryAfterSeconds))
   }
