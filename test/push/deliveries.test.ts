@@ -1,7 +1,8 @@
 // What webhooks are told, in what order, and what is done where they do not listen.
 // Field cases: one finish only; cancel is idempotent; redirects not followed;
 // headers of a delivery; deliveries in order; when a delivery is tried again;
-// one bad receiver harms nobody; inline webhooks keep to their task.
+// one bad receiver harms nobody; inline webhooks keep to their task; Retry-After by one rule;
+// receivers that are being deployed.
 
 import { Webhook } from 'standardwebhooks'
 import { expect, test } from 'vitest'
@@ -252,6 +253,36 @@ test('Retry-After puts the next try off', async () => {
   await worker.claim()
   const [first, second] = await receiver.came('/t', 2)
   expect(second!.at - first!.at).toBeGreaterThan(990)
+})
+
+test.each([
+  ['a day in seconds', '86400'],
+  ['more seconds than anybody lives', '9999999999'],
+  ['a date a day ahead', new Date(Date.now() + 86_400_000).toUTCString()],
+  ['nonsense', 'next Tuesday, perhaps'],
+])(
+  'a Retry-After of %s delays the next try by the longest backoff at most',
+  async (_name, after) => {
+    const receiver = await startReceiver((_told, n) =>
+      n === 0 ? { status: 503, headers: { 'Retry-After': after } } : 200,
+    )
+    const { worker, sendWith } = await peopleOf(app, `asked-${String(after).length}`)
+    const task = await sendWith({ url: `${receiver.url}/t` })
+    await worker.claim()
+    await receiver.came('/t', 2)
+    await until(async () => (await deliveriesOf(task.id))[0].state === 'delivered')
+    expect((await deliveriesOf(task.id))[0]).toMatchObject({ attempts: 2, reason: null })
+  },
+)
+
+test.each([409, 421, 423, 425])('a %i during a deployment is tried again', async (status) => {
+  const receiver = await startReceiver((_told, n) => (n === 0 ? status : 200))
+  const { worker, sendWith } = await peopleOf(app, `deploying-${status}`)
+  const task = await sendWith({ url: `${receiver.url}/d` })
+  await worker.claim()
+  const [first, second] = await receiver.came('/d', 2)
+  expect(second?.headers['webhook-id']).toBe(first?.headers['webhook-id'])
+  await until(async () => (await deliveriesOf(task.id))[0].state === 'delivered')
 })
 
 test('a receiver that is gone is given up after the configured tries, and its task never notices', async () => {
