@@ -113,6 +113,10 @@ const failureOf = (error: unknown, timedOut: boolean): Tried => {
   if (error instanceof Forbidden) return { failure: error.message, final: true }
   const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } }
   const word = code ?? cause?.code
+  // Neither the network nor time has a part in it: the request itself is one that cannot be made.
+  if (word === 'ERR_INVALID_URL' || word === 'UND_ERR_INVALID_ARG') {
+    return { failure: `cannot be sent: ${(error as Error).message}`, final: true }
+  }
   return { failure: `no connection${typeof word === 'string' ? `: ${word}` : ''}` }
 }
 

@@ -2,7 +2,7 @@
 // Field cases: one finish only; cancel is idempotent; redirects not followed;
 // headers of a delivery; deliveries in order; when a delivery is tried again;
 // one bad receiver harms nobody; inline webhooks keep to their task; Retry-After by one rule;
-// receivers that are being deployed.
+// receivers that are being deployed; credentials that no header can carry.
 
 import { Webhook } from 'standardwebhooks'
 import { expect, test } from 'vitest'
@@ -284,6 +284,31 @@ test.each([409, 421, 423, 425])('a %i during a deployment is tried again', async
   expect(second?.headers['webhook-id']).toBe(first?.headers['webhook-id'])
   await until(async () => (await deliveriesOf(task.id))[0].state === 'delivered')
 })
+
+test.each([
+  ['an empty text as credentials', `credentials = ''`, 'authentication.credentials'],
+  ['a line break in the credentials', `credentials = E'a\\nb'`, 'authentication.credentials'],
+  ['credentials beyond ASCII', `credentials = 'grün'`, 'authentication.credentials'],
+  ['credentials without a scheme', 'scheme = null', 'authentication.scheme'],
+  ['a scheme of two words', `scheme = 'Be arer'`, 'authentication.scheme'],
+  ['a token with a line break', `token = E'a\\r\\nb: c'`, 'token'],
+  ['no URL', `url = 'nowhere'`, 'Invalid URL'],
+])(
+  'what by hand stands in the table, %s, is given up at once and says why',
+  async (_what, set, named) => {
+    const receiver = await startReceiver()
+    const { worker, sendWith } = await peopleOf(app, `by-hand-${set.replaceAll(/[^a-z]/g, '')}`)
+    const authentication = { scheme: 'Bearer', credentials: 'cred' }
+    const task = await sendWith({ url: `${receiver.url}/h`, token: 'tok', authentication })
+    await app.sql(`update push_configs set ${set} where todo_id = $1`, [task.id])
+    await worker.claim()
+    await until(async () => (await deliveriesOf(task.id))[0]?.state === 'dead')
+    const [{ reason }] = await deliveriesOf(task.id)
+    expect(reason).toMatch(/^cannot be sent: /)
+    expect(reason).toContain(named)
+    expect(receiver.told).toEqual([])
+  },
+)
 
 test('a receiver that is gone is given up after the configured tries, and its task never notices', async () => {
   const gone = await startReceiver()

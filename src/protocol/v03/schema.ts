@@ -7,6 +7,7 @@
 import { z } from 'zod'
 import {
   bytes,
+  credentials,
   flag,
   id,
   int32,
@@ -113,7 +114,7 @@ const message = members({
 /** 0.3 lists schemes, with one text for the credentials of all; only the first can be used. */
 const authentication = members({
   schemes: list(z.string().min(1), 0, 10),
-  credentials: optionalText,
+  credentials,
 }).refine(({ schemes, credentials }) => schemes.length > 0 || credentials === undefined, {
   path: ['schemes'],
   message: 'must have at least 1 item, to be used with the credentials',
