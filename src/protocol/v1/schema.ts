@@ -169,12 +169,12 @@ const userMessage = message({
  * Empty credentials are refused although a proto takes them for none: a variable that was not set would
  * otherwise show only in webhooks that come without their header.
  */
-export const credentials = z
-  .string()
-  .min(1, 'must not be empty: leave it out where nothing is to be sent')
-  .optional()
+export const NO_CREDENTIALS = 'must not be empty: leave it out where nothing is to be sent'
 
-const authenticationInfo = message({ scheme: z.string().min(1), credentials })
+const authenticationInfo = message({
+  scheme: z.string().min(1),
+  credentials: z.string().min(1, NO_CREDENTIALS).optional(),
+})
 
 const pushConfigFields = {
   tenant: optionalText,
