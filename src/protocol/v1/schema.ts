@@ -151,7 +151,16 @@ const userMessage = message({
   referenceTaskIds: list(id, 0, MAX_LIST).optional(),
 })
 
-const authenticationInfo = message({ scheme: z.string().min(1), credentials: optionalText })
+/**
+ * Empty credentials are refused although a proto takes them for none: a variable that was not set would
+ * otherwise show only in webhooks that come without their header.
+ */
+export const NO_CREDENTIALS = 'must not be empty: leave it out where nothing is to be sent'
+
+const authenticationInfo = message({
+  scheme: z.string().min(1),
+  credentials: z.string().min(1, NO_CREDENTIALS).optional(),
+})
 
 const pushConfigFields = {
   tenant: optionalText,
