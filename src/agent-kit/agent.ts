@@ -14,9 +14,9 @@ import {
   SETTLE_MS,
   type UnreadPolicy,
 } from './attempt.ts'
-import { type Connection, connect, mayBeDone, retryDelayMs } from './connection.ts'
+import { type Connection, connect, mayBeDone, retryDelayMs } from './connection/connection.ts'
+import { readEvents } from './connection/event-stream.ts'
 import { describe } from './context.ts'
-import { readEvents } from './event-stream.ts'
 import { type AgentLog, stderrLog } from './log.ts'
 import type { ClaimedTodo } from './wire.ts'
 

@@ -6,11 +6,11 @@
 import { randomUUID } from 'node:crypto'
 import { defined } from '../base/defined.ts'
 import { sleep } from '../base/time.ts'
-import type { Connection } from './connection.ts'
+import type { Connection } from './connection/connection.ts'
 import { type Context, contextOf, describe, type Outcome } from './context.ts'
 import { AttemptAborted, isRefusal, meansLost } from './errors.ts'
-import { type Hold, holdTodo } from './heartbeats.ts'
 import { type Inbox, openInbox } from './inbox.ts'
+import { type Hold, holdTodo } from './lease/holding.ts'
 import type { AgentLog } from './log.ts'
 import { type ClaimedTodo, toMessage } from './wire.ts'
 

@@ -5,8 +5,8 @@
 import { randomUUID } from 'node:crypto'
 import { defined } from '../base/defined.ts'
 import { isRefusal, NonRetryable } from './errors.ts'
-import type { Hold } from './heartbeats.ts'
 import type { Inbox, Listener } from './inbox.ts'
+import type { Hold } from './lease/holding.ts'
 import { runTool, type ToolOptions } from './timeouts.ts'
 import {
   type Artifact,

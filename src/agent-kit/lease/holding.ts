@@ -3,17 +3,17 @@
  * so first (a refused heartbeat, a refused verb, a lease that must have lapsed while the server
  * could not be reached) aborts the one signal, with the reason; after that nothing is reported.
  */
-import { defined } from '../base/defined.ts'
-import { sleep } from '../base/time.ts'
-import type { CallOptions, Connection } from './connection.ts'
+import { defined } from '../../base/defined.ts'
+import { sleep } from '../../base/time.ts'
+import type { CallOptions, Connection } from '../connection/connection.ts'
 import {
   type AbortReason,
   AgentApiError,
   AttemptAborted,
   AttemptEnded,
   meansLost,
-} from './errors.ts'
-import { watchSilence } from './timeouts.ts'
+} from '../errors.ts'
+import { watchSilence } from '../timeouts.ts'
 
 /** The shortest default lease an endpoint can have: beats that keep it keep any other. */
 const SHORTEST_DEFAULT_LEASE_SECONDS = 60
