@@ -11,6 +11,7 @@ export {
   AttemptAborted,
   AttemptEnded,
   ConnectionError,
+  DocumentError,
   NonRetryable,
 } from './agent-kit/errors.ts'
 export type { AgentLog } from './agent-kit/log.ts'

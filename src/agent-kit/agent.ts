@@ -16,7 +16,7 @@ import {
 } from './attempt.ts'
 import { type Connection, connect, mayBeDone, retryDelayMs } from './connection/connection.ts'
 import { readEvents } from './connection/event-stream.ts'
-import { describe } from './context.ts'
+import { describe } from './described.ts'
 import { type AgentLog, stderrLog } from './log.ts'
 import type { ClaimedTodo } from './wire.ts'
 

@@ -7,8 +7,9 @@ import { randomUUID } from 'node:crypto'
 import { defined } from '../base/defined.ts'
 import { sleep } from '../base/time.ts'
 import type { Connection } from './connection/connection.ts'
-import { type Context, contextOf, describe, type Outcome } from './context.ts'
-import { AttemptAborted, isRefusal, meansLost } from './errors.ts'
+import { type Context, contextOf, type Outcome } from './context.ts'
+import { describe } from './described.ts'
+import { AttemptAborted, DocumentError, isRefusal, meansLost, NonRetryable } from './errors.ts'
 import { type Inbox, openInbox } from './inbox.ts'
 import { type Hold, holdTodo } from './lease/holding.ts'
 import type { AgentLog } from './log.ts'
@@ -94,7 +95,7 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
       log.debug(facts, 'todo completed')
     } catch (error) {
       if (hold.endedBy !== null) throw error
-      await settle(error)
+      await settle(isRefusal(error, 'limit') ? beyondLimit(error) : error)
     }
   }
 
@@ -112,7 +113,13 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
       return
     }
     log.warn({ ...facts, error: describe(error) }, 'handler failed')
-    await ctx.fail(error)
+    try {
+      await ctx.fail(error)
+    } catch (refusal) {
+      if (hold.endedBy !== null || !isRefusal(refusal, 'invalid')) throw refusal
+      // Whatever it was that the server would not take of the error: the failure is reported.
+      await ctx.fail(new Error('The handler failed, and its error cannot be told'))
+    }
   }
 
   /** Retryable: another attempt, perhaps another agent, may not hang. */
@@ -189,10 +196,20 @@ const complete = async (
   await hold.end('todos.release', { summary: 'messages kept coming while completing' })
 }
 
+/** A result that the server has no room for: another attempt would bring the same. */
+const beyondLimit = (refusal: unknown): NonRetryable => {
+  const { code, message } = describe(refusal)
+  return new NonRetryable(message, { code, cause: refusal })
+}
+
 const endingOf = (outcome: Outcome): object => {
   // A handler written in JavaScript may well return null.
   if (outcome === undefined || outcome === null) return {}
   if (typeof outcome === 'string') return { message: toMessage(outcome) }
+  if (['bigint', 'symbol', 'function'].includes(typeof outcome)) {
+    const what = `What the handler returned is a ${typeof outcome}, which JSON has no form for`
+    throw new DocumentError('unserializable', what, '')
+  }
   const { message, artifacts, ...rest } = outcome
   return defined({
     ...rest,

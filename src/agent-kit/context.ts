@@ -4,7 +4,8 @@
  */
 import { randomUUID } from 'node:crypto'
 import { defined } from '../base/defined.ts'
-import { isRefusal, NonRetryable } from './errors.ts'
+import { describe } from './described.ts'
+import { isForGood, isRefusal } from './errors.ts'
 import type { Inbox, Listener } from './inbox.ts'
 import type { Hold } from './lease/holding.ts'
 import { runTool, type ToolOptions } from './timeouts.ts'
@@ -16,8 +17,6 @@ import {
   type Sayable,
   toMessage,
 } from './wire.ts'
-
-const ERROR_TEXT_LIMIT = 2000
 
 export interface AskOptions {
   /** JSON Schema of the data part the answer should carry. */
@@ -183,10 +182,7 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
         typeof limits === 'number' ? { timeoutMs: limits } : limits,
         run,
       ),
-    async fail(
-      error,
-      { retryable = !(error instanceof NonRetryable), retryInSeconds, message } = {},
-    ) {
+    async fail(error, { retryable = !isForGood(error), retryInSeconds, message } = {}) {
       const end = { error: describe(error), retryable, retryInSeconds, message: spoken(message) }
       await hold.end('todos.fail', defined(end))
     },
@@ -196,15 +192,5 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
     async release(options = {}) {
       await hold.end('todos.release', options)
     },
-  }
-}
-
-/** An error as the server is told of it: its code where it has one, and a bounded text. */
-export const describe = (error: unknown): { code: string; message: string } => {
-  const thrown = error as { code?: unknown; message?: unknown } | null | undefined
-  const message = typeof thrown?.message === 'string' ? thrown.message : String(error)
-  return {
-    code: typeof thrown?.code === 'string' ? thrown.code : 'handler_error',
-    message: message.slice(0, ERROR_TEXT_LIMIT) || 'The handler failed',
   }
 }

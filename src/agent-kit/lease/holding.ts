@@ -8,9 +8,9 @@ import { sleep } from '../../base/time.ts'
 import type { CallOptions, Connection } from '../connection/connection.ts'
 import {
   type AbortReason,
-  AgentApiError,
   AttemptAborted,
   AttemptEnded,
+  ConnectionError,
   meansLost,
 } from '../errors.ts'
 import { watchSilence } from '../timeouts.ts'
@@ -196,8 +196,8 @@ export const holdTodo = (options: HoldOptions): Hold => {
       beating.abort()
       return result
     } catch (error) {
-      // Refused, but still ours: something else may end it. Otherwise nothing can any more.
-      if (error instanceof AgentApiError && !meansLost(error)) endedBy = null
+      // Refused, or never sent, but still ours: something else may end it. Otherwise nothing can.
+      if (!(error instanceof ConnectionError) && !meansLost(error)) endedBy = null
       else beating.abort()
       throw error
     }
