@@ -103,6 +103,14 @@ export class AnswerTimeout extends Error {
   }
 }
 
+/** What a wait for an answer rejects with once `ctx.resume` has taken its question back. */
+export class QuestionWithdrawn extends Error {
+  constructor() {
+    super('The question was taken back')
+    this.name = 'QuestionWithdrawn'
+  }
+}
+
 const HELD_STATES = new Set(['claimed', 'input-required', 'auth-required'])
 
 /** True where a refusal means that the todo is no longer held by whoever asked. */

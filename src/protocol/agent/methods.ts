@@ -71,6 +71,8 @@ export const AGENT_METHODS: MethodTable = {
   'todos.fail': ending(row(schema.fail, ({ fail }) => fail, fromFailed)),
   'todos.release': ending(row(schema.release, ({ release }) => release, stateOf)),
   'todos.reject': row(schema.reject, ({ reject }) => reject, stateOf),
+  'todos.cancel': row(schema.cancel, ({ cancel }) => cancel, stateOf),
+  'todos.withdraw': row(schema.withdraw, ({ withdraw }) => withdraw, fromHeartbeat),
   'todos.fork': row(
     schema.fork,
     ({ fork }) => fork,
