@@ -11,7 +11,9 @@ import { type Context, contextOf, type Outcome } from './context.ts'
 import { describe } from './described.ts'
 import { AttemptAborted, DocumentError, isRefusal, meansLost, NonRetryable } from './errors.ts'
 import { type Inbox, openInbox } from './inbox.ts'
+import { enter } from './lease/blocked.ts'
 import { type Hold, holdTodo } from './lease/holding.ts'
+import type { AgentKeeper } from './lease/threaded.ts'
 import type { AgentLog } from './log.ts'
 import { type ClaimedTodo, toMessage } from './wire.ts'
 
@@ -33,6 +35,7 @@ export type Handler = (ctx: Context) => Outcome | Promise<Outcome>
 
 export interface AttemptOptions {
   connection: Connection
+  keeper: AgentKeeper
   todo: ClaimedTodo
   handler: Handler
   leaseSeconds: number | undefined
@@ -43,6 +46,7 @@ export interface AttemptOptions {
 
 export interface RunningAttempt {
   readonly id: string
+  readonly queue: string
   /** True while the handler waits for an answer. */
   readonly asking: boolean
   /** Resolves, never rejects, once nothing more will be reported for this todo. */
@@ -57,9 +61,10 @@ export interface RunningAttempt {
 
 /** Starts the handler on a claimed todo. */
 export const runAttempt = (options: AttemptOptions): RunningAttempt => {
-  const { connection, todo, handler, leaseSeconds, silenceMs, unread, log } = options
+  const { connection, keeper, todo, handler, leaseSeconds, silenceMs, unread, log } = options
   const hold: Hold = holdTodo({
     connection,
+    keeper,
     id: todo.id,
     fence: todo.fence,
     leaseSeconds,
@@ -84,6 +89,7 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
   const run = async (): Promise<void> => {
     let outcome: Outcome
     try {
+      enter(todo.id)
       outcome = await handler(ctx)
       await inbox.allHandled()
     } catch (error) {
@@ -107,7 +113,8 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
     }
     const aborted: unknown = hold.signal.reason
     if (aborted instanceof AttemptAborted) {
-      log.info({ ...facts, reason: aborted.reason }, 'attempt aborted')
+      const level = aborted.reason === 'lease_lost' ? 'warn' : 'info'
+      log[level]({ ...facts, reason: aborted.reason }, 'attempt aborted')
       if (aborted.reason === 'shutdown') await handBack()
       if (aborted.reason === 'silent') await failSilent()
       return
@@ -150,12 +157,13 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
 
   return {
     id: todo.id,
+    queue: todo.queue,
     get asking() {
       return hold.asking
     },
     done,
     hear(name) {
-      if (name === 'canceled') void hold.hearCanceled()
+      if (name === 'canceled') hold.hearCanceled()
       else inbox.nudge()
     },
     shutDown: () => hold.abort('shutdown'),
@@ -218,9 +226,14 @@ const endingOf = (outcome: Outcome): object => {
   })
 }
 
+const isCanceled = (error: unknown): boolean =>
+  meansLost(error) && (error.reason === 'not_found' || error.data.state === 'canceled')
+
 const logEnding = (log: AgentLog, facts: object, error: unknown): void => {
-  if (error instanceof AttemptAborted || meansLost(error)) {
+  if (error instanceof AttemptAborted ? error.reason !== 'lease_lost' : isCanceled(error)) {
     log.info(facts, 'attempt had already ended at the server')
+  } else if (error instanceof AttemptAborted || meansLost(error)) {
+    log.warn(facts, 'the lease was lost before the end could be reported')
   } else if (isRefusal(error, 'wrong_state')) {
     // A question is open, and nothing but its answer or its deadline can end the wait.
     log.info({ ...facts, state: error.data.state }, 'attempt left with its question open')
