@@ -9,6 +9,7 @@ import type { AgentService } from '../../service/claims/agent.ts'
 import { todoQuery, toFilter } from '../json/fields.ts'
 import { fromStored, fromTimeOrNull } from '../json/todo.ts'
 import { type Call, type MethodTable, unary } from '../wire/method.ts'
+import { ending } from './mend.ts'
 import * as schema from './schema.ts'
 import {
   fromClaimed,
@@ -72,10 +73,12 @@ export const AGENT_METHODS: MethodTable = {
     ({ acknowledge }) => acknowledge,
     ({ unread }) => ({ unread }),
   ),
-  'todos.complete': row(schema.complete, ({ complete }) => complete, stateOf),
-  'todos.fail': row(schema.fail, ({ fail }) => fail, fromFailed),
-  'todos.release': row(schema.release, ({ release }) => release, stateOf),
+  'todos.complete': ending(row(schema.complete, ({ complete }) => complete, stateOf)),
+  'todos.fail': ending(row(schema.fail, ({ fail }) => fail, fromFailed)),
+  'todos.release': ending(row(schema.release, ({ release }) => release, stateOf)),
   'todos.reject': row(schema.reject, ({ reject }) => reject, stateOf),
+  'todos.cancel': row(schema.cancel, ({ cancel }) => cancel, stateOf),
+  'todos.withdraw': row(schema.withdraw, ({ withdraw }) => withdraw, fromHeartbeat),
   'todos.fork': row(
     schema.fork,
     ({ fork }) => fork,

@@ -68,6 +68,8 @@ export type Right<C> = (ctx: C) => unknown
 
 interface RowBase<C> {
   params: z.ZodType
+  /** Replaces in the params, before they are checked, what must not be a reason to refuse them. */
+  mend?(params: unknown): unknown
   right: Right<C>
 }
 
