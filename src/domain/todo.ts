@@ -177,6 +177,8 @@ export interface TodoView {
   result: JsonObject | null
   /** The todo at the front of its conversation, while this one waits in line; else null. */
   waitsBehind: string | null
+  /** The todo that redoes this dead letter; else null. */
+  retriedAs: string | null
   /** The agent asked that a waiting send be answered with its bare message. */
   direct: boolean
 }

@@ -169,6 +169,7 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
       metadata: metadata ?? null,
       result: null,
       waitsBehind: null,
+      retriedAs: null,
       direct: false,
     }
   }
