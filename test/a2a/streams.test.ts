@@ -287,8 +287,9 @@ test('a burst of a hundred chunks and the end arrive whole and in order, and the
   expect((await a2a.get(todo.id)).artifacts[0].parts).toHaveLength(99)
 })
 
-test('a stream stays open through questions and authorisations, and only the end ends it', async () => {
-  const stream = await a2a.stream('SendStreamingMessage', { message: textMessage('x') })
+test('a subscription stays open through questions and authorisations, and only the end ends it', async () => {
+  const { id } = await a2a.submit('x')
+  const stream = await follow(id)
   const todo = await worker.claim()
   for (const state of ['input-required', 'auth-required']) {
     await ask(worker, todo, 'well?', { state })

@@ -158,6 +158,8 @@ export const fromTodo = (
   const metadata = {
     ...view.metadata,
     ...(view.waitsBehind && { [WAITS_BEHIND]: view.waitsBehind }),
+    ...(todo.retryOf && { [RETRY_OF]: todo.retryOf }),
+    ...(view.retriedAs && { [RETRIED_AS]: view.retriedAs }),
   }
   const shown = (view.artifacts ?? []).map(fromArtifact)
   const state = taskState(todo.state, todo.nextRetryAt !== null, todo.join !== null)
@@ -173,6 +175,10 @@ export const fromTodo = (
 
 /** A waiting task's metadata says under this key which task of its conversation is at work. */
 const WAITS_BEHIND = 'urn:switchboard:waits-behind'
+
+/** A task that an operator made to redo a dead one names it, and the dead one names its successor. */
+const RETRY_OF = 'urn:switchboard:retry-of'
+const RETRIED_AS = 'urn:switchboard:retried-as'
 
 /** The task's metadata says under this key what became of the sender's message. */
 export const RECEIPT = 'urn:switchboard:receipt'

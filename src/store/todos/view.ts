@@ -32,6 +32,7 @@ interface Documents {
   artifacts: Chunk[] | null
   details: Pick<TodoView, 'metadata' | 'result' | 'direct'> | null
   waitsBehind: string | null
+  retriedAs: string | null
 }
 
 /** A todo with its documents, as a statement hands it back: one row, and so one object. */
@@ -56,7 +57,9 @@ export const documentsOf = (todo: string, withArtifacts: SqlPart): Sql => sql`
   case when ${withArtifacts} then ${artifactsOf(todo)} end as artifacts,
   (select ${detailsJson('d.direct')} from details d where d.todo_id = ${todo}.id) as details,
   case when ${todo}.state = 'pending' and ${todo}.due_at is null then
-    (select f.id from todos f where f.line = ${todo}.line and f.front) end as "waitsBehind"`
+    (select f.id from todos f where f.line = ${todo}.line and f.front) end as "waitsBehind",
+  case when ${todo}.state = 'failed' and ${todo}.finished_at is not null then
+    (select r.id from todos r where r.retry_of = ${todo}.id) end as "retriedAs"`
 
 /** Set as an own member, whatever its name: `__proto__` is one like any other in JSON. */
 const setMember = (object: JsonObject, name: string, value: Json): void => {
@@ -114,6 +117,7 @@ export const toView = (row: ViewRow, artifacts: boolean): TodoView => ({
   result: row.details?.result ?? null,
   direct: row.details?.direct ?? false,
   waitsBehind: row.waitsBehind,
+  retriedAs: row.retriedAs,
 })
 
 const viewSql = (where: SqlPart, from: SqlPart = 'todos t'): Sql =>
@@ -194,7 +198,7 @@ const asOfStatement = statement<ViewRow>(
   'todos_as_of',
   sql`select ${TODO_COLUMNS('t', AS_OF)}, ${messagesOf('t', 's.seq <= w.seq')} as messages,
     ${artifactsOf('t', 'a.seq <= w.seq')} as artifacts, ${detailsJson('false')} as details,
-    null::uuid as "waitsBehind"
+    null::uuid as "waitsBehind", null::uuid as "retriedAs"
   from unnest(${$.ids}::uuid[], ${$.seqs}::int[]) as w(id, seq)
     join todos t on t.id = w.id
     join events e on e.todo_id = w.id and e.seq = w.seq

@@ -62,7 +62,7 @@ test('a stream of a send shows bare payloads of one member each: task, work, art
     artifact: { artifactId: 'a', parts: [{ text: 'A' }] },
   })
   for (const { id, event } of frames) {
-    expect(id).toMatch(/^\d+$/)
+    expect(id).toMatch(new RegExp(`^${todo.id}:\\d+$`))
     expect(event).toBeUndefined()
   }
 })

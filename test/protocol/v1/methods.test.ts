@@ -176,7 +176,7 @@ describe('SendMessage', () => {
 describe('SendStreamingMessage', () => {
   const client = { send: async () => ({ view: pending, after: 1 }) }
 
-  test('shows the task, then what becomes of it, each under its seq', async () => {
+  test('shows the task, then what becomes of it, each under its task and seq', async () => {
     const follow = follows(
       event({ seq: 2 }),
       event({ seq: 3, verb: 'progress' }),
@@ -186,9 +186,9 @@ describe('SendStreamingMessage', () => {
       await run('SendStreamingMessage', { message: hello }, call({ client, watch: { follow } })),
     )
     expect(items.map(({ id, result }) => [id, Object.keys(result as object)[0]])).toEqual([
-      ['1', 'task'],
-      ['2', 'statusUpdate'],
-      ['4', 'statusUpdate'],
+      ['t-7:1', 'task'],
+      ['t-7:2', 'statusUpdate'],
+      ['t-7:4', 'statusUpdate'],
     ])
   })
 
