@@ -1,12 +1,15 @@
 /**
  * A message that names a live todo: it answers its question, or goes into its inbox, where it stays
- * owed until the holder has acknowledged it. A message id that the todo already has means the same
- * message: nothing is written twice. Every outcome is named in the receipt.
+ * owed until the holder has acknowledged it. What the todo already has, under the same message id and
+ * with the same content, is not written twice; under an id of another message it is a message of its
+ * own. Every outcome is named in the receipt.
  */
+import { createHash } from 'node:crypto'
 import { defined } from '../../base/defined.ts'
 import { EVERYTHING, type Scope } from '../../domain/endpoint.ts'
 import { invalid, isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { Verb } from '../../domain/lifecycle.ts'
+import { contentText } from '../../domain/message-content.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
 import type { Message, Receipt, Todo, TodoView } from '../../domain/todo.ts'
 import type { Change } from '../../store/move/change.ts'
@@ -55,6 +58,10 @@ interface ReplyParts extends Pick<Parts, 'database' | 'metrics'> {
   push: Pick<Push, 'put'>
 }
 
+/** One for each content, so that the database keeps that once as well. */
+const namesakeId = (messageId: string, content: string): string =>
+  `${messageId}#${createHash('sha256').update(content).digest('hex')}`
+
 const NOT_ITS_SENDER = 'Only who has sent a task may give it a webhook'
 
 /** Read, try, read again: between the two a todo may move, but not for ever. */
@@ -71,7 +78,11 @@ export const createReply = ({ database, conversations, push, metrics }: ReplyPar
     }
     const before = key && (await readKey(database, key))
     if (before) return replayed(database, key, before, scope)
-    const known = view.messages.find((stored) => stored.message.messageId === message.messageId)
+    const namesakes = view.messages.filter(
+      (stored) => stored.message.messageId === message.messageId,
+    )
+    const said = namesakes.length > 0 ? contentText(message) : ''
+    const known = namesakes.find((stored) => contentText(stored.message) === said)
     if (known) {
       if (key) await addKey(database, key, { todoId: todo.id, seq: known.seq })
       return repeated(view, known.seq)
@@ -88,6 +99,7 @@ export const createReply = ({ database, conversations, push, metrics }: ReplyPar
         endpoint: senderId ?? undefined,
         question: await checkedAgainst(database, todo, message),
         key: key ?? undefined,
+        keptAs: namesakes.length > 0 ? namesakeId(message.messageId, said) : undefined,
       }),
     }
     const keep: Keep | null = config

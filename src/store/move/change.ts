@@ -19,6 +19,8 @@ export interface Change {
   park?: boolean
   holdSeconds?: number
   message?: Message
+  /** What a todo keeps the message as, once; absent: its id. */
+  keptAs?: string
   artifact?: { id: string; json: string; append: boolean; lastChunk: boolean }
   detail?: EventDetail
   summary?: string
@@ -60,7 +62,7 @@ export const parameters = (change: Change): Record<string, unknown> => ({
   park: change.park,
   hold_seconds: change.holdSeconds,
   message: change.message && JSON.stringify(change.message),
-  message_id: change.message?.messageId,
+  message_id: change.keptAs ?? change.message?.messageId,
   artifact: change.artifact?.json,
   artifact_id: change.artifact?.id,
   append: change.artifact?.append,
