@@ -51,7 +51,12 @@ export interface QueuePolicy {
   maxAttempts: number
   backoff: Backoff
   contexts: 'serial' | 'parallel'
-  reentry: 'explicit' | 'author'
+  /**
+   * What a message in a conversation means that names no todo. `explicit`: a new todo. `question`:
+   * the answer to its author's open question there, if there is exactly one. `author`: that, or a
+   * message to its author's live todo.
+   */
+  reentry: 'explicit' | 'question' | 'author'
   dedupe: 'off' | 'messageId'
   concurrency?: number
   interruptTtlSeconds?: number

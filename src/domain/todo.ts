@@ -138,11 +138,14 @@ export interface Receipt {
    * `resumed`: it answered the question and the holder goes on. `requeued`: it answered a parked
    * question. `deferred`: it answered the question, and the holder goes on as soon as another todo
    * of the conversation is done. `inbox`: it is owed to the holder, or to the next one. `repeated`:
-   * it was there already.
+   * it was there already. `created`: it made a todo, although questions of its sender stay open in
+   * the conversation.
    */
-  outcome: 'resumed' | 'requeued' | 'deferred' | 'inbox' | 'repeated'
+  outcome: 'resumed' | 'requeued' | 'deferred' | 'inbox' | 'repeated' | 'created'
   /** The seq of the question it answered. */
   answers: number | null
+  /** The todos of the conversation whose questions stay open, oldest first. */
+  openQuestions?: string[]
 }
 
 export interface Attempt {
@@ -174,6 +177,8 @@ export interface TodoView {
   result: JsonObject | null
   /** The todo at the front of its conversation, while this one waits in line; else null. */
   waitsBehind: string | null
+  /** The todo that redoes this dead letter; else null. */
+  retriedAs: string | null
   /** The agent asked that a waiting send be answered with its bare message. */
   direct: boolean
 }

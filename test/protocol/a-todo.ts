@@ -63,6 +63,7 @@ export const aView = (given: Partial<Todo> = {}, messages: Message[] = [ASKED]):
   result: null,
   direct: false,
   waitsBehind: null,
+  retriedAs: null,
 })
 
 export const anAttempt = (given: Partial<Attempt> = {}): Attempt => ({

@@ -67,6 +67,7 @@ export const fromView = (view: TodoView) => ({
   metadata: view.metadata,
   result: view.result,
   ...(view.waitsBehind && { waitsBehind: view.waitsBehind }),
+  ...(view.retriedAs && { retriedAs: view.retriedAs }),
 })
 
 /** What the next holder learns about an earlier attempt. */

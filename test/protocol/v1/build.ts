@@ -74,6 +74,7 @@ export const view = (
     metadata: null,
     result: null,
     waitsBehind: null,
+    retriedAs: null,
     direct: false,
     ...documents,
   }
