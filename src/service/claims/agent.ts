@@ -28,7 +28,7 @@ import { readAttempts } from '../../store/todos/attempts.ts'
 import { listTodos } from '../../store/todos/list.ts'
 import { readView } from '../../store/todos/view.ts'
 import type { Parts } from '../parts.ts'
-import { checkSchema } from '../tasks/answer-schema.ts'
+import type { AnswerSchemas } from '../schemas/answers.ts'
 import { type ChildTasks, type NewChild, narrower } from '../tasks/children.ts'
 import type { Conversations } from '../tasks/conversations.ts'
 import { deadlineOf, longestWaitSeconds } from '../tasks/questions.ts'
@@ -103,6 +103,7 @@ export interface AgentParts extends Parts {
   waiters: Waiters
   cooldown: ClaimCooldown
   childTasks: ChildTasks
+  schemas: Pick<AnswerSchemas, 'checkSchema'>
   conversations: Pick<Conversations, 'recheckSoon'>
 }
 
@@ -142,7 +143,7 @@ const createHeartbeat =
   }
 
 export const createAgentService = (parts: AgentParts): AgentService => {
-  const { database, registry, metrics, childTasks, conversations } = parts
+  const { database, registry, metrics, childTasks, conversations, schemas } = parts
   const holder = createHolder(parts)
   const inbox = createInbox(parts)
   const { move } = holder
@@ -169,7 +170,8 @@ export const createAgentService = (parts: AgentParts): AgentService => {
       )
     },
     interrupt: async ({ state, message, hold, schema, ...held }, caller) => {
-      if (schema) checkSchema(schema)
+      const { id: owner } = endpointWith(caller, 'work')
+      if (schema) await schemas.checkSchema({ schema, owner, subject: held.id })
       const { todo } = await move('interrupt', held, caller, {
         ...saying(message, held.id),
         message: withSchema({ ...message, taskId: held.id }, schema),

@@ -20,7 +20,7 @@ import { readAnswerSchema, readView } from '../../store/todos/view.ts'
 import { countEnded } from '../count-ended.ts'
 import type { Parts } from '../parts.ts'
 import type { Push } from '../push/configs.ts'
-import { checkAnswer } from './answer-schema.ts'
+import type { AnswerSchemas } from '../schemas/answers.ts'
 import type { Conversations } from './conversations.ts'
 import { type Replied, repeated, replayed } from './idempotency.ts'
 import { asks } from './questions.ts'
@@ -56,6 +56,7 @@ const INBOX: Ways = [['message', 'inbox']]
 interface ReplyParts extends Pick<Parts, 'database' | 'metrics'> {
   conversations: Pick<Conversations, 'recheckSoon'>
   push: Pick<Push, 'put'>
+  schemas: Pick<AnswerSchemas, 'checkAnswer'>
 }
 
 /** One for each content, so that the database keeps that once as well. */
@@ -67,7 +68,8 @@ const NOT_ITS_SENDER = 'Only who has sent a task may give it a webhook'
 /** Read, try, read again: between the two a todo may move, but not for ever. */
 const TRIES = 10
 
-export const createReply = ({ database, conversations, push, metrics }: ReplyParts): Reply => {
+export const createReply = (parts: ReplyParts): Reply => {
+  const { database, conversations, push, metrics } = parts
   /** Null if the todo moved between reading and writing: it has to be read again. */
   const tryOnce = async (reply: NewReply, view: TodoView): Promise<Replied | null> => {
     const { message, scope, senderId, key, push: config } = reply
@@ -97,7 +99,7 @@ export const createReply = ({ database, conversations, push, metrics }: ReplyPar
       message: { ...message, taskId: todo.id, contextId: todo.contextId },
       ...defined({
         endpoint: senderId ?? undefined,
-        question: await checkedAgainst(database, todo, message),
+        question: await checkedAgainst(parts, todo, message),
         key: key ?? undefined,
         keptAs: namesakes.length > 0 ? namesakeId(message.messageId, said) : undefined,
       }),
@@ -140,13 +142,16 @@ const finished = ({ todo: { id, state }, result }: TodoView): Refusal => {
 
 /** The question that this answer was checked against; undefined if none waits for one. */
 const checkedAgainst = async (
-  database: Database,
+  { database, schemas }: Pick<ReplyParts, 'database' | 'schemas'>,
   todo: Todo,
   answer: Message,
 ): Promise<number | undefined> => {
   if (!asks(todo)) return undefined
-  const schema = await readAnswerSchema(database, todo.id, todo.statusSeq)
-  if (schema) checkAnswer(schema, answer)
+  const asked = await readAnswerSchema(database, todo.id, todo.statusSeq)
+  if (asked) {
+    const { schema, sender } = asked
+    await schemas.checkAnswer({ schema, owner: sender, subject: todo.id }, answer)
+  }
   return todo.statusSeq
 }
 
