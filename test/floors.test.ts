@@ -97,7 +97,7 @@ const INNER: Record<string, readonly (readonly string[])[]> = {
   // `wire` is what every version is written in: rows, their params and paths, errors.
   protocol: [['json'], ['wire'], ['a2a'], ['v1', 'agent', 'operator'], ['v03'], ['v01'], ['.']],
   service: [['.'], ['watch', 'push'], ['tasks'], ['claims', 'sweeps', 'board'], ['operator']],
-  http: [['request'], ['stream'], ['bindings'], ['board'], ['.']],
+  http: [['bounds'], ['request'], ['stream'], ['bindings'], ['board'], ['.']],
 }
 
 const MAX_FILES = 13
