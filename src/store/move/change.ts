@@ -19,7 +19,13 @@ export interface Change {
   park?: boolean
   holdSeconds?: number
   message?: Message
-  artifact?: { id: string; json: string; append: boolean; lastChunk: boolean }
+  artifact?: {
+    id: string
+    json: string
+    append: boolean
+    lastChunk: boolean
+    key?: string | undefined
+  }
   detail?: EventDetail
   summary?: string
   cause?: string
@@ -65,6 +71,7 @@ export const parameters = (change: Change): Record<string, unknown> => ({
   artifact_id: change.artifact?.id,
   append: change.artifact?.append,
   last_chunk: change.artifact?.lastChunk,
+  chunk_key: change.artifact?.key,
   detail: change.detail && JSON.stringify(change.detail),
   summary: change.summary,
   cause: change.cause,
@@ -101,6 +108,7 @@ const BATCH_TYPES = {
   artifact_id: 'text',
   append: 'boolean',
   last_chunk: 'boolean',
+  chunk_key: 'text',
   detail: 'text',
   summary: 'text',
   cause: 'text',
