@@ -21,7 +21,13 @@ export interface Change {
   message?: Message
   /** What a todo keeps the message as, once; absent: its id. */
   keptAs?: string
-  artifact?: { id: string; json: string; append: boolean; lastChunk: boolean }
+  artifact?: {
+    id: string
+    json: string
+    append: boolean
+    lastChunk: boolean
+    key?: string | undefined
+  }
   detail?: EventDetail
   summary?: string
   cause?: string
@@ -67,6 +73,7 @@ export const parameters = (change: Change): Record<string, unknown> => ({
   artifact_id: change.artifact?.id,
   append: change.artifact?.append,
   last_chunk: change.artifact?.lastChunk,
+  chunk_key: change.artifact?.key,
   detail: change.detail && JSON.stringify(change.detail),
   summary: change.summary,
   cause: change.cause,
@@ -103,6 +110,7 @@ const BATCH_TYPES = {
   artifact_id: 'text',
   append: 'boolean',
   last_chunk: 'boolean',
+  chunk_key: 'text',
   detail: 'text',
   summary: 'text',
   cause: 'text',
