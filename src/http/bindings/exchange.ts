@@ -18,7 +18,7 @@ import { type StreamObserver, type StreamOptions, writeStream } from '../stream/
 /** What a call is made of, once its caller is known. */
 export type CallFacts = Pick<
   Call,
-  'caller' | 'signal' | 'lastEventId' | 'idempotencyKey' | 'requestId'
+  'caller' | 'signal' | 'lastEventId' | 'idempotencyKey' | 'traceparent' | 'requestId'
 >
 
 export interface ExchangeParts {
@@ -87,6 +87,7 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
         signal,
         lastEventId: headerOf(req, 'last-event-id') ?? null,
         idempotencyKey: headerOf(req, 'idempotency-key') ?? null,
+        traceparent: headerOf(req, 'traceparent') ?? null,
         requestId,
       }
       return [await answer(req, facts, res), caller]

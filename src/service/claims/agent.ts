@@ -61,8 +61,8 @@ interface Failed {
 export interface AgentService {
   claim(claim: Claim, caller: Caller, signal: AbortSignal): Promise<ClaimedTodo[]>
   heartbeat: HolderVerb<{ leaseSeconds?: number; holdSeconds?: number }>
-  progress: HolderVerb<{ note?: string; percent?: number }>
-  say: HolderVerb<{ message: Message }>
+  progress: HolderVerb<{ note?: string; percent?: number; metadata?: JsonObject }>
+  say: HolderVerb<{ message: Message; metadata?: JsonObject }>
   artifact: HolderVerb<ArtifactChunk>
   interrupt: HolderVerb<
     { state: InterruptState; message: Message; hold: boolean; schema?: JsonObject },
@@ -140,12 +140,13 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     messages: inbox.messages,
     ...createFinish({ database, registry, holder, inbox }),
 
-    progress: ({ note, percent, ...held }, caller) => {
-      const detail = defined({ note: note === undefined ? note : truncate(note), percent })
+    progress: ({ note, percent, metadata, ...held }, caller) => {
+      const text = note === undefined ? note : truncate(note)
+      const detail = defined({ note: text, percent, metadata })
       return todoOf(move('progress', held, caller, { detail }))
     },
-    say: ({ message, ...held }, caller) =>
-      todoOf(move('say', held, caller, saying(message, held.id))),
+    say: ({ message, metadata, ...held }, caller) =>
+      todoOf(move('say', held, caller, saying(message, held.id, metadata))),
     artifact: ({ id, fence, ...chunk }, caller) => {
       const held = { id, fence }
       return todoOf(

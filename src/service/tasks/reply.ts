@@ -8,7 +8,7 @@ import { EVERYTHING, type Scope } from '../../domain/endpoint.ts'
 import { invalid, isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { Verb } from '../../domain/lifecycle.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
-import type { Message, Receipt, Todo, TodoView } from '../../domain/todo.ts'
+import type { Message, Receipt, RequestFacts, Todo, TodoView } from '../../domain/todo.ts'
 import type { Change } from '../../store/move/change.ts'
 import { freeLine, type Moved, tryTransition } from '../../store/move/move.ts'
 import type { Database, Session } from '../../store/postgres/database.ts'
@@ -31,6 +31,8 @@ interface NewReply {
   scope: Scope
   /** An endpoint, or null for an operator. */
   senderId: string | null
+  /** What its client said beside it. */
+  request?: RequestFacts | undefined
   /** A message is accepted once under one key. */
   key?: SendKey | null
   /** A webhook that came with the message: it is kept with the message or not at all. */
@@ -86,6 +88,7 @@ export const createReply = ({ database, conversations, push, metrics }: ReplyPar
       message: { ...message, taskId: todo.id, contextId: todo.contextId },
       ...defined({
         endpoint: senderId ?? undefined,
+        request: reply.request,
         question: await checkedAgainst(database, todo, message),
         key: key ?? undefined,
       }),
