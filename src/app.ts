@@ -13,6 +13,7 @@ import { defined } from './base/defined.ts'
 import { createLog } from './base/log.ts'
 import { createMetrics, type Metrics } from './base/metrics.ts'
 import { VERSION } from './base/version.ts'
+import { KEEP_ALIVE_SECONDS } from './config.ts'
 import { createAnswerPage } from './http/board/answer-page.ts'
 import { createSnapshots } from './http/board/cards.ts'
 import { createBoard, createBoardAuth } from './http/board/routes.ts'
@@ -83,7 +84,12 @@ export const createNode = (options: NodeOptions): Switchboard => {
   const stopping = new AbortController()
   // Each request under way adds a listener, so many at once are no leak.
   setMaxListeners(0, stopping.signal)
-  const listener = createListener({ host: config.host, port: config.port })
+  const listener = createListener({
+    host: config.host,
+    port: config.port,
+    keepAliveSeconds: config.keepAliveSeconds ?? KEEP_ALIVE_SECONDS,
+    lingerMs: options.lingerMs,
+  })
   const publicUrl = (): string => config.publicUrl ?? listener.url()
   const core = createCore(options, {
     log,

@@ -18,7 +18,9 @@ export {
   AttemptAborted,
   AttemptEnded,
   ConnectionError,
+  DocumentError,
   NonRetryable,
+  QuestionWithdrawn,
 } from './agent-kit/errors.ts'
 export type { AgentLog } from './agent-kit/log.ts'
 export type { ToolOptions } from './agent-kit/timeouts.ts'

@@ -4,9 +4,11 @@
  */
 import { randomUUID } from 'node:crypto'
 import { defined } from '../base/defined.ts'
-import { isRefusal, NonRetryable } from './errors.ts'
-import type { Hold } from './heartbeats.ts'
+import { sleep } from '../base/time.ts'
+import { describe } from './described.ts'
+import { isForGood, isRefusal } from './errors.ts'
 import type { Inbox, Listener } from './inbox.ts'
+import type { Hold } from './lease/holding.ts'
 import { runTool, type ToolOptions } from './timeouts.ts'
 import {
   type Artifact,
@@ -17,7 +19,8 @@ import {
   toMessage,
 } from './wire.ts'
 
-const ERROR_TEXT_LIMIT = 2000
+/** How often it is asked whether the turn of a todo has come that took its question back. */
+const TURN_MS = 1000
 
 export interface AskOptions {
   /** JSON Schema of the data part the answer should carry. */
@@ -97,6 +100,12 @@ export interface Context {
     prompt: Sayable,
     options?: { state?: 'input-required' | 'auth-required'; schema?: JsonObject },
   ): Promise<void>
+  /**
+   * Takes the open question back and goes on working, as where the credential came by another way. A
+   * `requireInput` or `requireAuth` that still waits rejects with QuestionWithdrawn; an answer that
+   * comes later is a message. In a conversation where another todo is at work it waits for its turn.
+   */
+  resume(message?: Sayable): Promise<void>
   /** Makes children within this todo's budget; their ids, in order. */
   fork(children: readonly NewChild[]): Promise<string[]>
   /**
@@ -126,6 +135,8 @@ export interface Context {
   ): Promise<void>
   /** Declines the task for good. */
   reject(message?: Sayable): Promise<void>
+  /** Ends the todo, and its children, as canceled: those it was done for have canceled it elsewhere. */
+  cancel(message?: Sayable): Promise<void>
   /** Hands the todo back unharmed; no attempt is used up. */
   release(options?: { summary?: string; inSeconds?: number }): Promise<void>
 }
@@ -177,6 +188,18 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
       const message = toMessage(prompt)
       await hold.end('todos.interrupt', defined({ state, message, hold: false, schema }))
     },
+    async resume(message) {
+      if (!hold.asking) return
+      inbox.withdraw()
+      const params = defined({ message: spoken(message) })
+      for (;;) {
+        const { state } = await hold.verb<{ state: string }>('todos.withdraw', params, {
+          repeatable: true,
+        })
+        if (state === 'claimed') return hold.working()
+        await sleep(TURN_MS, hold.signal)
+      }
+    },
     async fork(children) {
       const forked = await hold.verb<{ children: { id: string }[] }>('todos.fork', {
         children: children.map((child) => ({ ...child, message: asClient(child.message) })),
@@ -195,12 +218,12 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
         typeof limits === 'number' ? { timeoutMs: limits } : limits,
         run,
       ),
-    async fail(
-      error,
-      { retryable = !(error instanceof NonRetryable), retryInSeconds, message } = {},
-    ) {
+    async fail(error, { retryable = !isForGood(error), retryInSeconds, message } = {}) {
       const end = { error: describe(error), retryable, retryInSeconds, message: spoken(message) }
       await hold.end('todos.fail', defined(end))
+    },
+    async cancel(message) {
+      await hold.end('todos.cancel', defined({ message: spoken(message) }))
     },
     async reject(message) {
       await hold.end('todos.reject', defined({ message: spoken(message) }))
@@ -208,15 +231,5 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
     async release(options = {}) {
       await hold.end('todos.release', options)
     },
-  }
-}
-
-/** An error as the server is told of it: its code where it has one, and a bounded text. */
-export const describe = (error: unknown): { code: string; message: string } => {
-  const thrown = error as { code?: unknown; message?: unknown } | null | undefined
-  const message = typeof thrown?.message === 'string' ? thrown.message : String(error)
-  return {
-    code: typeof thrown?.code === 'string' ? thrown.code : 'handler_error',
-    message: message.slice(0, ERROR_TEXT_LIMIT) || 'The handler failed',
   }
 }

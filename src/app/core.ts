@@ -110,7 +110,7 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
 
   const services: Services = {
     client: createClientService({ ...shared, reply, submitter, keys, push }),
-    agent: createAgentService({ ...shared, waiters, cooldown, childTasks }),
+    agent: createAgentService({ ...shared, waiters, cooldown, childTasks, conversations }),
     operator: createOperatorService({ ...shared, reply, submitter, childTasks, revocation }),
     answerLinks: createAnswerLinks({ ...shared, reply, publicUrl }),
     boardSessions: createBoardSessions({ database, authenticate, adminToken }),

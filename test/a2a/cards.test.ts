@@ -1,4 +1,4 @@
-// Field cases: undeclared capabilities; card delivery.
+// Field cases: undeclared capabilities; card delivery; the address that people paste.
 import { AgentCard as SdkCard, verifyAgentCardSignature } from '@a2a-js/sdk'
 import { expect, test } from 'vitest'
 import { readCardKeys } from '../../src/config/card-keys.ts'
@@ -12,7 +12,12 @@ import { until } from '../support/until.ts'
 const app = await startApp()
 const { client } = await app.queue('desk')
 
-const paths = ['/.well-known/agent-card.json', '/a2a/desk/.well-known/agent-card.json']
+const paths = [
+  '/.well-known/agent-card.json',
+  '/a2a/desk/.well-known/agent-card.json',
+  '/a2a/desk',
+  '/a2a/desk/',
+]
 
 // biome-ignore lint/suspicious/noExplicitAny: cards are looked into member by member
 type Card = any
@@ -293,4 +298,21 @@ test('without keys nothing is signed, and the published set is empty', async () 
   expect((await read(`${app.url}/.well-known/jwks.json`)).card).toEqual({ keys: [] })
   const { card } = await read(`${app.url}${paths[1]}`, { 'A2A-Version': '1.0' })
   expect(card).not.toHaveProperty('signatures')
+})
+
+test('a GET of the address that the card names is the card, in the form that was asked for', async () => {
+  const known = await read(`${app.url}${paths[1]}`)
+  for (const { url, protocolVersion } of known.card.supportedInterfaces) {
+    const version = { 'A2A-Version': protocolVersion }
+    const [there, here] = [await read(`${app.url}${paths[1]}`, version), await read(url, version)]
+    expect(here.card).toEqual(there.card)
+    expect([here.response.status, here.etag]).toEqual([200, there.etag])
+    expect(here.response.headers.get('vary')).toBe('A2A-Version')
+  }
+  for (const method of ['HEAD', 'GET']) {
+    const pasted = await fetch(`${app.url}/a2a/desk/`, { method })
+    expect([pasted.status, pasted.headers.get('etag')]).toEqual([200, known.etag])
+  }
+  const none = await fetch(`${app.url}/a2a/nobody`)
+  expect([none.status, (await none.json()) as Card]).toMatchObject([404, { error: { code: 404 } }])
 })

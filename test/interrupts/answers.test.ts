@@ -255,7 +255,7 @@ describe('after the deadline', () => {
     expect(error.code).toBe(-32004)
     expect(error.data[0]).toMatchObject({
       reason: 'UNSUPPORTED_OPERATION',
-      metadata: { state: 'failed', error: 'interrupt_expired' },
+      metadata: { state: 'TASK_STATE_FAILED', error: 'interrupt_expired' },
     })
     const refusal = await refusalOf(
       operate(app, 'todos.answer', { id: todo.id, message: saying('yes') }),

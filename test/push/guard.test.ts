@@ -1,6 +1,6 @@
 // The SSRF guard: which addresses a webhook may lead to, however they are spelled, also after its
 // name has come to mean another.
-// Field case: internal targets refused.
+// Field cases: internal targets refused; addresses where clouds keep credentials.
 import { createServer } from 'node:http'
 import { type AddressInfo, isIP } from 'node:net'
 import fc from 'fast-check'
@@ -194,6 +194,60 @@ test('what an operator lists is let pass: networks, addresses, names; and nothin
   expect(listed.addressProblem('other.example', '10.9.9.9', 80)).toBeNull()
   expect(listed.addressProblem('other.example', '::ffff:10.9.9.9', 80)).toBeNull()
 })
+
+/** Where clouds keep credentials; one of them is a public address. */
+const METADATA = [
+  '169.254.169.254',
+  '168.63.129.16',
+  '100.100.100.200',
+  '192.0.0.192',
+  '169.254.170.2',
+  '169.254.170.23',
+  'fd00:ec2::254',
+  'fd20:ce::254',
+  'fe80::a9fe:a9fe',
+]
+
+test.each(METADATA)('%s is reached only where it is listed by itself', (address) => {
+  const allowing = (...allow: string[]) => guardOf({ allow })
+  const everything = allowing('0.0.0.0/0', '::/0', 'hooks.example')
+  const mapped = address.includes(':') ? address : `::ffff:${address}`
+  for (const [host, to] of [
+    [address, address],
+    ['other.example', address],
+    ['other.example', mapped],
+    ['hooks.example', address],
+  ] as const) {
+    expect(guard.addressProblem(host, to, 80)).not.toBeNull()
+    expect(everything.addressProblem(host, to, 80)).toBe('is where a cloud keeps credentials')
+    expect(allowing(address).addressProblem(host, to, 80)).toBeNull()
+  }
+  expect(everything.urlProblem(`http://${literal(address)}/`)).not.toBeNull()
+  expect(allowing(address).urlProblem(`http://${literal(address)}/`)).toBeNull()
+  const bits = address.includes(':') ? 128 : 32
+  expect(allowing(`${address}/${bits}`).addressProblem(address, address, 80)).toBeNull()
+  const named = allowing('metadata.google.internal')
+  expect(named.addressProblem('metadata.google.internal', address, 80)).toBeNull()
+})
+
+test.each([
+  '64:ff9b::a9fe:a9fe',
+  '64:ff9b::a83f:8110',
+  '::ffff:a83f:8110',
+  '::169.254.169.254',
+  '::ffff:0:169.254.169.254',
+  '2002:a9fe:a9fe::',
+  '2002:a83f:8110::1',
+])(
+  '%s, behind which a gateway finds one of them, is not reached through a listed network',
+  (text) => {
+    const everything = guardOf({ allow: ['0.0.0.0/0', '::/0'] })
+    expect(everything.addressProblem('other.example', text, 80)).toBe(
+      'is where a cloud keeps credentials',
+    )
+    expect(everything.addressProblem('other.example', '64:ff9b::808:808', 80)).toBeNull()
+  },
+)
 
 test.each([
   ['127.0.0.1', '127.0.0.1', true],

@@ -92,6 +92,8 @@ export const fail = held({
 
 export const release = held({ summary, inSeconds: seconds(0).exactOptional() })
 export const reject = held({ message: message.exactOptional() })
+export const cancel = held({ message: message.exactOptional() })
+export const withdraw = held({ message: message.exactOptional() })
 export const get = z.strictObject({ id: name })
 export const fork = held({ children })
 export const join = held({ children: childIds, until })

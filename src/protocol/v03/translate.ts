@@ -6,8 +6,9 @@
 
 import { defined } from '../../base/defined.ts'
 import type { Artifact, JsonObject, Message, Part } from '../../domain/todo.ts'
+import type { TaskState } from '../json/enums.ts'
 import { isObject } from '../json/object.ts'
-import type { SendMessageRequest, TaskState } from '../v1/schema.ts'
+import type { SendMessageRequest } from '../v1/schema.ts'
 import type {
   PushConfig,
   SendMessageResponse,

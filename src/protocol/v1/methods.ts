@@ -13,6 +13,7 @@ import type { JsonObject, RequestFacts, TodoView } from '../../domain/todo.ts'
 import type { Send, Sent } from '../../service/tasks/client.ts'
 import { answering, own, sending, sendingOwn } from '../a2a/access.ts'
 import { type AgentCard, agentCard, extendedCard } from '../a2a/card.ts'
+import { resumesBare } from '../a2a/extensions.ts'
 import { readIdempotencyKey, readWait } from '../a2a/send-options.ts'
 import { withoutSecrets } from '../json/secrets.ts'
 import { type MethodTable, type QueueCall, type StreamItem, stream, unary } from '../wire/method.ts'
@@ -169,6 +170,8 @@ const subscribe = (ctx: QueueCall, view: TodoView, cursor: number | null) => {
     return taskThenEvents(ctx, view)
   }
   checkReached(cursor, view)
+  // The task holds what was missed, its end included; the events of that would double its artifacts.
+  if (!resumesBare(ctx)) return taskThenEvents(ctx, view)
   // The client has seen everything, and an ended task has nothing more to say.
   if (cursor === todo.seq && hasEnded(todo)) return nothing()
   return events(ctx, todo.id, cursor)

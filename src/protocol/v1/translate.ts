@@ -23,21 +23,10 @@ import type {
 } from '../../domain/todo.ts'
 import type { Send } from '../../service/tasks/client.ts'
 import { readSendOptions } from '../a2a/send-options.ts'
+import { PROJECTION, type TaskState } from '../json/enums.ts'
 import { INLINE_PUSH, toPushConfig } from './push.ts'
-import type { ListTasksRequest, SendMessageRequest, TaskState } from './schema.ts'
+import type { ListTasksRequest, SendMessageRequest } from './schema.ts'
 import type { StreamResponse, TaskIds } from './wire.ts'
-
-/** Until a new state has a name here, nothing compiles. */
-export const PROJECTION: Record<State, TaskState> = {
-  pending: 'TASK_STATE_SUBMITTED',
-  claimed: 'TASK_STATE_WORKING',
-  'input-required': 'TASK_STATE_INPUT_REQUIRED',
-  'auth-required': 'TASK_STATE_AUTH_REQUIRED',
-  done: 'TASK_STATE_COMPLETED',
-  failed: 'TASK_STATE_FAILED',
-  canceled: 'TASK_STATE_CANCELED',
-  rejected: 'TASK_STATE_REJECTED',
-}
 
 /** To clients a failed todo with a retry to come has not failed: it waits, as a new task does. */
 const RETRYING: TaskState = PROJECTION.pending

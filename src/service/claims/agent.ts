@@ -30,6 +30,7 @@ import { readView } from '../../store/todos/view.ts'
 import type { Parts } from '../parts.ts'
 import { checkSchema } from '../tasks/answer-schema.ts'
 import { type ChildTasks, type NewChild, narrower } from '../tasks/children.ts'
+import type { Conversations } from '../tasks/conversations.ts'
 import { deadlineOf, longestWaitSeconds } from '../tasks/questions.ts'
 import { truncate } from '../tasks/text.ts'
 import { type Claim, type ClaimedTodo, createClaim } from './claim.ts'
@@ -38,6 +39,7 @@ import { addArtifact, createFinish, saying } from './finish.ts'
 import { createHolder, type Held, type Holder, scopeOf } from './holder.ts'
 import { createInbox } from './inbox.ts'
 import type { Waiters } from './waiters.ts'
+import { createWithdraw } from './withdraw.ts'
 
 type HolderVerb<Params, Result = Todo> = (params: Held & Params, caller: Caller) => Promise<Result>
 
@@ -59,7 +61,13 @@ interface Failed {
 }
 
 export interface AgentService {
-  claim(claim: Claim, caller: Caller, signal: AbortSignal): Promise<ClaimedTodo[]>
+  claim(
+    claim: Claim,
+    caller: Caller,
+    signal: AbortSignal,
+    /** Asked before todos are handed over. Absent: the claimant is there until the signal fires. */
+    isPeerThere?: () => boolean | Promise<boolean>,
+  ): Promise<ClaimedTodo[]>
   heartbeat: HolderVerb<{ leaseSeconds?: number; holdSeconds?: number }>
   progress: HolderVerb<{ note?: string; percent?: number; metadata?: JsonObject }>
   say: HolderVerb<{ message: Message; metadata?: JsonObject }>
@@ -74,11 +82,15 @@ export interface AgentService {
     caller: Caller,
     signal: AbortSignal,
   ): Promise<{ state: State; messages: StoredMessage[] }>
+  /** Takes the open question back: `claimed`, or still interrupted until the todo's turn in line. */
+  withdraw: HolderVerb<{ message?: Message }>
   acknowledge: HolderVerb<{ through: number }>
   complete: HolderVerb<Completion>
   fail: HolderVerb<Failed>
   release: HolderVerb<{ summary?: string; inSeconds?: number }>
   reject: HolderVerb<{ message?: Message }>
+  /** Ends the todo as canceled, and all that lives below it. */
+  cancel: HolderVerb<{ message?: Message }>
   /** Adds children within the budget of the held todo. */
   fork: HolderVerb<{ children: NewChild[] }, { id: string; queue: string }[]>
   /** Parks the held todo until the condition holds. */
@@ -91,6 +103,7 @@ export interface AgentParts extends Parts {
   waiters: Waiters
   cooldown: ClaimCooldown
   childTasks: ChildTasks
+  conversations: Pick<Conversations, 'recheckSoon'>
 }
 
 /** Under this key of a question's metadata its sender finds what the answer must look like. */
@@ -129,7 +142,7 @@ const createHeartbeat =
   }
 
 export const createAgentService = (parts: AgentParts): AgentService => {
-  const { database, registry, childTasks } = parts
+  const { database, registry, metrics, childTasks, conversations } = parts
   const holder = createHolder(parts)
   const inbox = createInbox(parts)
   const { move } = holder
@@ -138,7 +151,8 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     claim: createClaim({ ...parts, holder }),
     heartbeat: createHeartbeat({ registry, ...holder }),
     messages: inbox.messages,
-    ...createFinish({ database, registry, holder, inbox }),
+    ...createFinish({ database, registry, metrics, holder, inbox }),
+    withdraw: createWithdraw({ database, holder, inbox, conversations }),
 
     progress: ({ note, percent, metadata, ...held }, caller) => {
       const text = note === undefined ? note : truncate(note)

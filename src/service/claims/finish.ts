@@ -1,4 +1,4 @@
-/** The verbs with which a holder gives its todo up: complete, fail, release, reject. */
+/** The verbs with which a holder gives its todo up: complete, fail, release, reject, cancel. */
 import { defined } from '../../base/defined.ts'
 import { type Caller, endpointWith } from '../../domain/endpoint.ts'
 import { invalid } from '../../domain/errors.ts'
@@ -9,6 +9,7 @@ import type { Moved } from '../../store/move/move.ts'
 import type { Session } from '../../store/postgres/database.ts'
 import { isClosedBefore } from '../../store/todos/artifacts.ts'
 import type { Parts } from '../parts.ts'
+import { cancelBelow } from '../tasks/cancel.ts'
 import { excerpt, truncate } from '../tasks/text.ts'
 import type { AgentService } from './agent.ts'
 import type { Held, Holder } from './holder.ts'
@@ -44,7 +45,7 @@ export const addArtifact = async (
   return moved
 }
 
-interface FinishParts extends Pick<Parts, 'database' | 'registry'> {
+interface FinishParts extends Pick<Parts, 'database' | 'registry' | 'metrics'> {
   holder: Holder
   inbox: Inbox
 }
@@ -52,9 +53,10 @@ interface FinishParts extends Pick<Parts, 'database' | 'registry'> {
 export const createFinish = ({
   database,
   registry,
+  metrics,
   holder,
   inbox,
-}: FinishParts): Pick<AgentService, 'complete' | 'fail' | 'release' | 'reject'> => {
+}: FinishParts): Pick<AgentService, 'complete' | 'fail' | 'release' | 'reject' | 'cancel'> => {
   const { move, end } = holder
   const summarized = (summary: string | undefined): Pick<Change, 'summary'> =>
     summary === undefined ? {} : { summary: truncate(summary, MAX_SUMMARY) }
@@ -112,5 +114,12 @@ export const createFinish = ({
 
     reject: ({ message, ...held }, caller) =>
       end(move('reject', held, caller, message && saying(message, held.id)), 'rejected'),
+
+    cancel: async ({ message, ...held }, caller) => {
+      const change = message && saying(message, held.id)
+      const todo = await end(move('cancelHeld', held, caller, change), 'canceled')
+      await cancelBelow(database, metrics, [held.id])
+      return todo
+    },
   }
 }

@@ -6,7 +6,14 @@
 import { isUuid } from '../../base/uuid.ts'
 import type { Scope } from '../../domain/endpoint.ts'
 import { STATUS_VERBS } from '../../domain/lifecycle.ts'
-import type { Artifact, JsonObject, StoredMessage, Todo, TodoView } from '../../domain/todo.ts'
+import type {
+  Artifact,
+  Json,
+  JsonObject,
+  StoredMessage,
+  Todo,
+  TodoView,
+} from '../../domain/todo.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
 import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
@@ -54,15 +61,51 @@ export const documentsOf = (todo: string, withArtifacts: SqlPart): Sql => sql`
   case when ${todo}.state = 'failed' and ${todo}.finished_at is not null then
     (select r.id from todos r where r.retry_of = ${todo}.id) end as "retriedAs"`
 
+/** Set as an own member, whatever its name: `__proto__` is one like any other in JSON. */
+const setMember = (object: JsonObject, name: string, value: Json): void => {
+  Object.defineProperty(object, name, {
+    value,
+    enumerable: true,
+    configurable: true,
+    writable: true,
+  })
+}
+
+/**
+ * A chunk joins what came before: parts follow parts, extensions are added, and what else it says
+ * replaces what was said before, member by member in the metadata. What it leaves out stays. Readers
+ * of a stream put chunks together by the same rule.
+ */
+const join = (whole: Artifact, chunk: Artifact): void => {
+  const { name, description, parts, metadata, extensions } = chunk
+  for (const part of parts) whole.parts.push(part)
+  if (name !== undefined) whole.name = name
+  if (description !== undefined) whole.description = description
+  if (metadata) {
+    whole.metadata ??= {}
+    for (const [key, value] of Object.entries(metadata)) setMember(whole.metadata, key, value)
+  }
+  if (extensions) {
+    whole.extensions ??= []
+    for (const uri of extensions) whole.extensions.push(uri)
+  }
+}
+
 /** Chunks in the order they came: a chunk that does not append begins the artifact anew. */
 const assemble = (chunks: readonly Chunk[]): Artifact[] => {
-  const whole = new Map<string, Artifact>()
+  const all = new Map<string, Artifact>()
+  const joined = new Set<Artifact>()
   for (const { append, artifact } of chunks) {
-    const before = whole.get(artifact.artifactId)
-    if (append && before) before.parts.push(...artifact.parts)
-    else whole.set(artifact.artifactId, { ...artifact, parts: [...artifact.parts] })
+    const before = append ? all.get(artifact.artifactId) : undefined
+    if (before) {
+      join(before, artifact)
+      joined.add(before)
+    } else all.set(artifact.artifactId, artifact)
   }
-  return [...whole.values()]
+  for (const whole of joined) {
+    if (whole.extensions) whole.extensions = [...new Set(whole.extensions)]
+  }
+  return [...all.values()]
 }
 
 /** Without `artifacts`, the statement was not asked for them. */

@@ -12,6 +12,7 @@ const callOf = (agent: Partial<AgentService>, given: Partial<Endpoint> = {}): Ca
   signal: new AbortController().signal,
   lastEventId: null,
   idempotencyKey: null,
+  isPeerThere: () => true,
   requestId: 'request-1',
 })
 

@@ -31,6 +31,8 @@ test('the table has every method of the agent API', () => {
     'todos.fail',
     'todos.release',
     'todos.reject',
+    'todos.cancel',
+    'todos.withdraw',
     'todos.fork',
     'todos.join',
     'todos.get',

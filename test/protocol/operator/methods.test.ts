@@ -14,6 +14,7 @@ const callOf = (operator: Partial<OperatorService>, caller: Caller): Call => ({
   signal: new AbortController().signal,
   lastEventId: null,
   idempotencyKey: null,
+  isPeerThere: () => true,
   requestId: 'request-1',
 })
 

@@ -4,9 +4,9 @@
  * here or between the server and its database, only if it is `repeatable`, that is, harmless when
  * done twice. Retries end after `retryForMs`; a long outage is for the caller to sit out.
  */
-import { backoffMs, sleep } from '../base/time.ts'
+import { backoffMs, sleep } from '../../base/time.ts'
+import { AgentApiError, ConnectionError } from '../errors.ts'
 import { createSend } from './batched-calls.ts'
-import { AgentApiError, ConnectionError } from './errors.ts'
 
 export interface CallOptions {
   /** Ends the call; it then rejects with the signal's reason. */
