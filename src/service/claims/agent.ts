@@ -70,8 +70,8 @@ export interface AgentService {
     isPeerThere?: () => boolean | Promise<boolean>,
   ): Promise<ClaimedTodo[]>
   heartbeat: HolderVerb<{ leaseSeconds?: number; holdSeconds?: number }>
-  progress: HolderVerb<{ note?: string; percent?: number }>
-  say: HolderVerb<{ message: Message }>
+  progress: HolderVerb<{ note?: string; percent?: number; metadata?: JsonObject }>
+  say: HolderVerb<{ message: Message; metadata?: JsonObject }>
   artifact: HolderVerb<ArtifactChunk>
   interrupt: HolderVerb<
     { state: InterruptState; message: Message; hold: boolean; schema?: JsonObject },
@@ -157,12 +157,13 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     ...createFinish({ database, registry, metrics, holder, inbox, repeats }),
     withdraw: createWithdraw({ database, holder, inbox, conversations }),
 
-    progress: ({ note, percent, ...held }, caller) => {
-      const detail = defined({ note: note === undefined ? note : truncate(note), percent })
+    progress: ({ note, percent, metadata, ...held }, caller) => {
+      const text = note === undefined ? note : truncate(note)
+      const detail = defined({ note: text, percent, metadata })
       return todoOf(move('progress', held, caller, { detail }))
     },
-    say: ({ message, ...held }, caller) => {
-      const change = saying(message, held.id)
+    say: ({ message, metadata, ...held }, caller) => {
+      const change = saying(message, held.id, metadata)
       const moving = todoOf(move('say', held, caller, change))
       return repeats.orRepeated(moving, 'say', held, caller, { message: change.message })
     },

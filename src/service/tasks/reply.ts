@@ -11,7 +11,7 @@ import { invalid, isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { Verb } from '../../domain/lifecycle.ts'
 import { contentText } from '../../domain/message-content.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
-import type { Message, Receipt, Todo, TodoView } from '../../domain/todo.ts'
+import type { Message, Receipt, RequestFacts, Todo, TodoView } from '../../domain/todo.ts'
 import type { Change } from '../../store/move/change.ts'
 import { freeLine, type Moved, tryTransition } from '../../store/move/move.ts'
 import type { Database, Session } from '../../store/postgres/database.ts'
@@ -34,6 +34,8 @@ interface NewReply {
   scope: Scope
   /** An endpoint, or null for an operator. */
   senderId: string | null
+  /** What its client said beside it. */
+  request?: RequestFacts | undefined
   /** A message is accepted once under one key. */
   key?: SendKey | null
   /** A webhook that came with the message: it is kept with the message or not at all. */
@@ -99,6 +101,7 @@ export const createReply = (parts: ReplyParts): Reply => {
       message: { ...message, taskId: todo.id, contextId: todo.contextId },
       ...defined({
         endpoint: senderId ?? undefined,
+        request: reply.request,
         question: await checkedAgainst(parts, todo, message),
         key: key ?? undefined,
         keptAs: namesakes.length > 0 ? namesakeId(message.messageId, said) : undefined,

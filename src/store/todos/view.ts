@@ -20,7 +20,7 @@ import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import { TODO_COLUMNS } from './row.ts'
 import { scopeSql, scopeValues } from './scope.ts'
 
-const MESSAGE = columnsOf<StoredMessage>()(['seq message receivedAt answers secret'])
+const MESSAGE = columnsOf<StoredMessage>()(['seq message receivedAt answers secret sender request'])
 
 interface Chunk {
   append: boolean
