@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { defined } from '../base/defined.ts'
 import { sleep } from '../base/time.ts'
 import { describe } from './described.ts'
-import { isForGood, isRefusal } from './errors.ts'
+import { type AgentApiError, isForGood, isRefusal } from './errors.ts'
 import type { Inbox, Listener } from './inbox.ts'
 import type { Hold } from './lease/holding.ts'
 import { runTool, type ToolOptions } from './timeouts.ts'
@@ -143,6 +143,10 @@ export interface Context {
   release(options?: { summary?: string; inSeconds?: number }): Promise<void>
 }
 
+/** Whether it is this member that the server does not take. */
+const blames = ({ data }: AgentApiError, member: string): boolean =>
+  ((data.violations ?? []) as { field: string }[]).some(({ field }) => field === member)
+
 export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context => {
   const ask = async (state: string, prompt: Sayable, options: AskOptions = {}) => {
     const { schema, timeoutMs, holdSeconds } = options
@@ -150,11 +154,26 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
     const question = await hold.verb<{ fence: string; interruptedAt: string }>(
       'todos.interrupt',
       params,
+      { repeatable: true },
     )
     hold.waiting(question.fence, holdSeconds)
     const answer = await inbox.answer(question.interruptedAt, timeoutMs)
     hold.working()
     return answer
+  }
+
+  /**
+   * A call that the server does once, however often it is made: it carries a key. A server of before
+   * knows no keys, and there it is repeated only where that does no harm.
+   */
+  const once = async <Result>(method: string, params: object, harmless: boolean) => {
+    const keyed = { ...params, key: randomUUID() }
+    try {
+      return await hold.verb<Result>(method, keyed, { repeatable: true })
+    } catch (error) {
+      if (!isRefusal(error, 'invalid') || !blames(error, 'key')) throw error
+      return hold.verb<Result>(method, params, { repeatable: harmless })
+    }
   }
 
   const progress = async (
@@ -169,7 +188,7 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
     todo,
     signal: hold.signal,
     async say(what, { metadata } = {}) {
-      // Said twice it is the same message: it keeps its id, and may be there already.
+      // Said twice it is the same message. A server of before refuses what is there already.
       await hold
         .verb('todos.say', defined({ message: toMessage(what), metadata }), { repeatable: true })
         .catch((error: unknown) => {
@@ -180,7 +199,7 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
       const artifact = { artifactId: randomUUID(), ...rest }
       // A chunk appended twice would spoil the artifact; one that replaces it may be repeated.
       const chunk = defined({ artifact, append, lastChunk, metadata })
-      await hold.verb('todos.artifact', chunk, { repeatable: !append })
+      await once('todos.artifact', chunk, !append)
       return artifact.artifactId
     },
     progress,
@@ -203,9 +222,10 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
       }
     },
     async fork(children) {
-      const forked = await hold.verb<{ children: { id: string }[] }>('todos.fork', {
+      const params = {
         children: children.map((child) => ({ ...child, message: asClient(child.message) })),
-      })
+      }
+      const forked = await once<{ children: { id: string }[] }>('todos.fork', params, false)
       return forked.children.map(({ id }) => id)
     },
     async join(children, until = 'all') {

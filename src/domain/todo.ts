@@ -226,6 +226,8 @@ export interface ArtifactChunk {
   metadata?: JsonObject
   append: boolean
   lastChunk: boolean
+  /** By which the chunk is known when its agent sends it again. */
+  key?: string
 }
 
 /** What one line on the board needs, small and bounded. It never holds the text of an answer. */

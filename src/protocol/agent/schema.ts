@@ -11,6 +11,8 @@ const MAX_WAIT_MS = 60_000
 const message = messageFrom('ROLE_AGENT')
 const leaseSeconds = seconds(1, LEASE.maxSeconds)
 const summary = text.exactOptional()
+/** By which a call is known when it is made again. */
+const key = name.max(200)
 const waitMs = z.int().min(0).max(MAX_WAIT_MS).default(0)
 
 /**
@@ -61,6 +63,7 @@ export const addArtifact = held({
   append: z.boolean().default(false),
   lastChunk: z.boolean().default(false),
   metadata: eventMetadata,
+  key: key.exactOptional(),
 })
 
 export const interrupt = held({
@@ -95,5 +98,5 @@ export const reject = held({ message: message.exactOptional() })
 export const cancel = held({ message: message.exactOptional() })
 export const withdraw = held({ message: message.exactOptional() })
 export const get = z.strictObject({ id: name })
-export const fork = held({ children })
+export const fork = held({ children, key: key.exactOptional() })
 export const join = held({ children: childIds, until })

@@ -79,9 +79,9 @@ added_message as (
 
 const ADD_ARTIFACT = sql`
 added_artifact as (
-  insert into artifacts (todo_id, artifact_id, seq, append, last_chunk, artifact)
+  insert into artifacts (todo_id, artifact_id, seq, append, last_chunk, artifact, chunk_key)
   select m.id, ${$.artifact_id}, m.seq, ${$.append}::boolean, ${$.last_chunk}::boolean,
-    ${$.artifact}::json
+    ${$.artifact}::json, ${$.chunk_key}::text
   from moved m)`
 
 const keepResult = (result: SqlPart, direct: SqlPart = 'false'): Sql => sql`
