@@ -67,6 +67,8 @@ export type Outcome =
   | string
   | {
       message?: Sayable
+      /** The final message, unless there is another one, and an artifact of the same parts. */
+      answer?: Sayable
       artifacts?: (Omit<Artifact, 'artifactId'> & { artifactId?: string })[]
       result?: JsonObject
       summary?: string
