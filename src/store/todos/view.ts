@@ -6,7 +6,14 @@
 import { isUuid } from '../../base/uuid.ts'
 import type { Scope } from '../../domain/endpoint.ts'
 import { STATUS_VERBS } from '../../domain/lifecycle.ts'
-import type { Artifact, JsonObject, StoredMessage, Todo, TodoView } from '../../domain/todo.ts'
+import {
+  type Artifact,
+  DISCARDED_MEMBER,
+  type JsonObject,
+  type StoredMessage,
+  type Todo,
+  type TodoView,
+} from '../../domain/todo.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
 import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
@@ -51,7 +58,10 @@ export const documentsOf = (todo: string, withArtifacts: SqlPart): Sql => sql`
   case when ${todo}.state = 'pending' and ${todo}.due_at is null then
     (select f.id from todos f where f.line = ${todo}.line and f.front) end as "waitsBehind"`
 
-/** Chunks in the order they came: a chunk that does not append begins the artifact anew. */
+/**
+ * Chunks in the order they came: a chunk that does not append begins the artifact anew. One that was
+ * dropped is left out.
+ */
 const assemble = (chunks: readonly Chunk[]): Artifact[] => {
   const whole = new Map<string, Artifact>()
   for (const { append, artifact } of chunks) {
@@ -59,7 +69,7 @@ const assemble = (chunks: readonly Chunk[]): Artifact[] => {
     if (append && before) before.parts.push(...artifact.parts)
     else whole.set(artifact.artifactId, { ...artifact, parts: [...artifact.parts] })
   }
-  return [...whole.values()]
+  return [...whole.values()].filter(({ metadata }) => metadata?.[DISCARDED_MEMBER] !== true)
 }
 
 /** Without `artifacts`, the statement was not asked for them. */
