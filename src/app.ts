@@ -6,6 +6,7 @@
 import { setMaxListeners } from 'node:events'
 import type { Express } from 'express'
 import { createCore } from './app/core.ts'
+import { httpLimits } from './app/http-limits.ts'
 import { httpObserver, streamObserver } from './app/observe.ts'
 import type { NodeOptions, SwitchboardOptions } from './app/options.ts'
 import { drain } from './background/drain.ts'
@@ -13,6 +14,7 @@ import { defined } from './base/defined.ts'
 import { createLog } from './base/log.ts'
 import { createMetrics, type Metrics } from './base/metrics.ts'
 import { VERSION } from './base/version.ts'
+import { KEEP_ALIVE_SECONDS } from './config.ts'
 import { createAnswerPage } from './http/board/answer-page.ts'
 import { createSnapshots } from './http/board/cards.ts'
 import { createBoard, createBoardAuth } from './http/board/routes.ts'
@@ -83,7 +85,12 @@ export const createNode = (options: NodeOptions): Switchboard => {
   const stopping = new AbortController()
   // Each request under way adds a listener, so many at once are no leak.
   setMaxListeners(0, stopping.signal)
-  const listener = createListener({ host: config.host, port: config.port })
+  const listener = createListener({
+    host: config.host,
+    port: config.port,
+    keepAliveSeconds: config.keepAliveSeconds ?? KEEP_ALIVE_SECONDS,
+    lingerMs: options.lingerMs,
+  })
   const publicUrl = (): string => config.publicUrl ?? listener.url()
   const core = createCore(options, {
     log,
@@ -130,7 +137,7 @@ export const createNode = (options: NodeOptions): Switchboard => {
     services,
     authenticate,
     adminToken,
-    metricsToken: config.metricsToken,
+    ...httpLimits(config, log),
     log,
     publicUrl,
     version: VERSION,

@@ -8,6 +8,12 @@ import path from 'node:path'
 import { z } from 'zod'
 import { type CardKey, readCardKeys } from './config/card-keys.ts'
 
+/**
+ * An idle connection is kept for longer than the common load balancers keep theirs (60 s), so that
+ * they close first: one that we close while they send a request over it is a 502 to their client.
+ */
+export const KEEP_ALIVE_SECONDS = 75
+
 export interface Config {
   /** Null: an embedded PostgreSQL in `dataDir` is used. */
   databaseUrl: string | null
@@ -19,6 +25,8 @@ export interface Config {
   host: string
   /** 0: any free port. */
   port: number
+  /** How long an idle connection is kept. Default: KEEP_ALIVE_SECONDS. */
+  keepAliveSeconds?: number
   /** Has no trailing slash. Null: the address that is listened on. */
   publicUrl: string | null
   /** The form of the agent card for clients that name no version. */
@@ -27,6 +35,15 @@ export interface Config {
   cardKeys: readonly CardKey[]
   adminToken: string | null
   metricsToken: string | null
+  /** How long an answer of /metrics is given again. */
+  metricsCacheSeconds: number
+  /** How many JSON values the body of one request may hold. */
+  maxBodyValues: number
+  /** How many calls one endpoint may have in progress on a node, and how many event streams. */
+  maxCallsPerEndpoint: number
+  maxStreamsPerEndpoint: number
+  /** What bodies and undrained answers may take of memory. Null: a share of the heap's limit. */
+  inFlightMegabytes: number | null
   /** Whether webhooks may be plain http. */
   webhookAllowHttp: boolean
   /** CIDRs, addresses and host names that webhooks may lead to although they are not public. */
@@ -137,6 +154,15 @@ const hostProblem = (text: string): string | null =>
 const portProblem = (text: string): string | null =>
   /^\d{1,5}$/.test(text) && Number(text) <= 65_535 ? null : 'must be a number from 0 to 65535'
 
+const wholeNumber = (min: number, max: number) =>
+  sound(
+    (text) =>
+      /^\d{1,9}$/.test(text) && Number(text) >= min && Number(text) <= max
+        ? null
+        : `must be a whole number from ${min} to ${max}`,
+    Number,
+  )
+
 /** Whether the entry is a CIDR, an address or a host name. */
 const isTarget = (entry: string): boolean => {
   const [address = '', bits, ...more] = entry.split('/')
@@ -161,18 +187,24 @@ const flag = z
   .transform((text) => text === 'true')
 
 /** Each member's variable, its value where that is unset, and how it is read. */
-const MEMBERS: { readonly [K in keyof Config]: [string, Config[K], z.ZodType<Config[K]>] } = {
+const MEMBERS: { readonly [K in keyof Config]-?: [string, Config[K], z.ZodType<Config[K]>] } = {
   databaseUrl: ['DATABASE_URL', null, sound(databaseUrlProblem)],
   directUrl: ['DATABASE_DIRECT_URL', null, sound(databaseUrlProblem)],
   natsUrl: ['SWITCHBOARD_NATS_URL', null, sound(natsUrlProblem)],
   dataDir: ['SWITCHBOARD_DATA_DIR', './.switchboard', z.string()],
   host: ['HOST', '127.0.0.1', sound(hostProblem)],
   port: ['PORT', 4100, sound(portProblem, Number)],
+  keepAliveSeconds: ['SWITCHBOARD_KEEP_ALIVE_SECONDS', KEEP_ALIVE_SECONDS, wholeNumber(1, 3600)],
   publicUrl: ['SWITCHBOARD_PUBLIC_URL', null, sound(publicUrlProblem, withoutSlash)],
   card: ['SWITCHBOARD_CARD', 'hybrid', oneOf('hybrid', '1.0')],
   cardKeys: ['SWITCHBOARD_CARD_KEYS', [], cardKeys],
   adminToken: ['SWITCHBOARD_ADMIN_TOKEN', null, token(16)],
   metricsToken: ['SWITCHBOARD_METRICS_TOKEN', null, token(1)],
+  metricsCacheSeconds: ['SWITCHBOARD_METRICS_CACHE_SECONDS', 5, wholeNumber(0, 60)],
+  maxBodyValues: ['SWITCHBOARD_MAX_BODY_VALUES', 200_000, wholeNumber(1000, 10_000_000)],
+  maxCallsPerEndpoint: ['SWITCHBOARD_MAX_CALLS_PER_ENDPOINT', 1000, wholeNumber(1, 100_000)],
+  maxStreamsPerEndpoint: ['SWITCHBOARD_MAX_STREAMS_PER_ENDPOINT', 1000, wholeNumber(1, 10_000)],
+  inFlightMegabytes: ['SWITCHBOARD_IN_FLIGHT_MB', null, wholeNumber(32, 65_536)],
   webhookAllowHttp: ['SWITCHBOARD_WEBHOOK_ALLOW_HTTP', false, flag],
   webhookAllow: ['SWITCHBOARD_WEBHOOK_ALLOW_CIDRS', [], sound(targetsProblem, listOf)],
   logLevel: [

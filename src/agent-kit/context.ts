@@ -51,6 +51,13 @@ export interface ArtifactChunk extends Omit<Artifact, 'artifactId'> {
   artifactId?: string
   append?: boolean
   lastChunk?: boolean
+  /** Of the event that brings the chunk; `metadata` is the artifact's own. */
+  eventMetadata?: JsonObject
+}
+
+export interface EventOptions {
+  /** Of the event, for clients that follow the task; a message's own goes into the message. */
+  metadata?: JsonObject
 }
 
 /** What a handler may return; the todo is then complete. A string is the final message. */
@@ -76,7 +83,7 @@ export interface Context {
   /** Fires when the handler has to stop; its reason is an AttemptAborted. */
   readonly signal: AbortSignal
   /** A working status update that carries this message. */
-  say(what: Sayable): Promise<void>
+  say(what: Sayable, options?: EventOptions): Promise<void>
   /** Sends an artifact or a chunk of one; resolves with its id, for the chunks to follow. */
   artifact(chunk: ArtifactChunk): Promise<string>
   /**
@@ -85,7 +92,7 @@ export interface Context {
    */
   discardArtifacts(artifactIds?: readonly string[]): Promise<string[]>
   /** Shows that the work moves; `percent` is 0..100. */
-  progress(note?: string, percent?: number): Promise<void>
+  progress(note?: string, percent?: number, options?: EventOptions): Promise<void>
   /** Asks the client and waits for the answer. Rejects with AnswerTimeout. */
   requireInput(prompt: Sayable, options?: AskOptions): Promise<Message>
   /** The same, for a credential that has to be arranged out of band. */
@@ -172,25 +179,30 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
     }
   }
 
-  const progress = async (note?: string, percent?: number): Promise<void> => {
-    await hold.verb('todos.progress', defined({ note, percent }), { repeatable: true })
+  const progress = async (
+    note?: string,
+    percent?: number,
+    { metadata }: EventOptions = {},
+  ): Promise<void> => {
+    await hold.verb('todos.progress', defined({ note, percent, metadata }), { repeatable: true })
   }
 
   return {
     todo,
     signal: hold.signal,
-    async say(what) {
+    async say(what, { metadata } = {}) {
       // Said twice it is the same message. A server of before refuses what is there already.
       await hold
-        .verb('todos.say', { message: toMessage(what) }, { repeatable: true })
+        .verb('todos.say', defined({ message: toMessage(what), metadata }), { repeatable: true })
         .catch((error: unknown) => {
           if (!isRefusal(error, 'duplicate')) throw error
         })
     },
-    async artifact({ append = false, lastChunk = false, ...rest }) {
+    async artifact({ append = false, lastChunk = false, eventMetadata: metadata, ...rest }) {
       const artifact = { artifactId: randomUUID(), ...rest }
       // A chunk appended twice would spoil the artifact; one that replaces it may be repeated.
-      await once('todos.artifact', { artifact, append, lastChunk }, !append)
+      const chunk = defined({ artifact, append, lastChunk, metadata })
+      await once('todos.artifact', chunk, !append)
       return artifact.artifactId
     },
     async discardArtifacts(artifactIds) {

@@ -9,7 +9,7 @@ import { DataDirInUse, lockDataDir, startEmbedded } from '../embedded.ts'
 import { migrate } from '../store/postgres/migrate.ts'
 import { CliError, EXIT } from './exit.ts'
 import { reachConfigured } from './probe.ts'
-import type { DrainOption } from './program.ts'
+import type { DrainOption, LingerOption } from './program.ts'
 import { LINGER_MS, type Life } from './run-until-signal.ts'
 
 /** Keeps the data directory for this process alone, until it ends. Throws CliError (in use). */
@@ -74,19 +74,21 @@ const startOwn = async (life: Life, { dataDir }: Config): Promise<string> => {
 
 /**
  * Starts a server that listens. `drainSeconds` is how long stopping may take until the process is
- * gone. Throws CliError (port in use).
+ * gone, `lingerSeconds` how long its idle connections are kept meanwhile (none where it is left out).
+ * Throws CliError (port in use).
  */
 export const startServer = async (
   life: Life,
   config: Config,
   opened: Opened,
-  { drainSeconds }: DrainOption,
+  { drainSeconds, lingerSeconds = 0 }: DrainOption & Partial<LingerOption>,
 ): Promise<{ server: Switchboard; url: string }> => {
   const server = createSwitchboard({
     config,
     ...opened,
     log: createLog(config.logLevel),
     drainMs: drainSeconds * 1000 - LINGER_MS,
+    lingerMs: lingerSeconds * 1000,
   })
   const { url } = await life.step(
     () => listen(server, config),

@@ -10,6 +10,7 @@ import { type CardForm, FORMS } from '../protocol/a2a/card-forms.ts'
 import { type CardSigner, JWKS_PATH } from '../protocol/a2a/card-signature.ts'
 import { askedVersion } from '../protocol/versions.ts'
 import type { ReadQueue } from '../service/registry.ts'
+import { requestedVersion } from './request/request.ts'
 
 export interface CardParts {
   readQueue: ReadQueue
@@ -52,9 +53,8 @@ const send = (req: Request, res: Response, { body, etag }: Document): void => {
 
 /** A version we do not know is no reason to hide the card, which says which ones we do know. */
 const formFor = (req: Request, plainForm: CardForm): CardForm => {
-  const header = req.get('A2A-Version')
-  const query = req.query['A2A-Version']
-  if (!header?.trim() && !query) return plainForm
+  const [header, query] = requestedVersion(req)
+  if (!header?.trim() && query.join('') === '') return plainForm
   const version = askedVersion(header, query)
   return version === '1.0' || version === '0.3' ? version : plainForm
 }
@@ -113,11 +113,13 @@ const preflight: RequestHandler = (_req, res) => {
     .end()
 }
 
+/** What people paste who were given an agent's address: its card says the rest. */
+const AGENT_PATH = '/a2a/:queue'
+
 /** Clients before 0.3 look for `agent.json`, and may not follow a redirect. */
-const CARD_PATHS = ['', '/a2a/:queue'].flatMap((base) => [
-  `${base}/.well-known/agent-card.json`,
-  `${base}/.well-known/agent.json`,
-])
+const CARD_PATHS = ['', AGENT_PATH]
+  .flatMap((base) => [`${base}/.well-known/agent-card.json`, `${base}/.well-known/agent.json`])
+  .concat(AGENT_PATH)
 
 export const cardRouter = (parts: CardParts): Router => {
   const router = express.Router()

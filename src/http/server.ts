@@ -71,6 +71,8 @@ export interface HttpParts extends OpsParts {
   feeds?: Router
   bodyLimitBytes?: number
   bodyTimeoutMs?: number
+  /** How many JSON values a body may hold. */
+  maxBodyValues?: number
   /** The longest a blocking SendMessage waits, in milliseconds. */
   maxWaitMs?: number
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
@@ -153,9 +155,10 @@ const reporting = ({ log, observe }: HttpParts, surface: Surface) => ({
 })
 
 const bodyOptions = (
-  { bodyLimitBytes, bodyTimeoutMs }: HttpParts,
+  { bodyLimitBytes, bodyTimeoutMs, maxBodyValues: maxValues }: HttpParts,
   mediaTypes: readonly string[],
-): BodyOptions => defined({ mediaTypes, limitBytes: bodyLimitBytes, timeoutMs: bodyTimeoutMs })
+): BodyOptions =>
+  defined({ mediaTypes, limitBytes: bodyLimitBytes, timeoutMs: bodyTimeoutMs, maxValues })
 
 const A2A_MEDIA_TYPES = ['application/json', 'application/a2a+json']
 
@@ -181,7 +184,7 @@ const enterA2a =
     return { ...facts, services, access, queue, dialect, extensions, setHeader }
   }
 
-/** POST /a2a/:queue: the version chooses the table. */
+/** POST /a2a/:queue: the version chooses the table. A GET is answered with the card. */
 const a2aRoute = (parts: HttpParts, versions: readonly Version[]): Route => {
   const enter = enterA2a(parts)
   return rpcRoute<QueueCall>({
@@ -193,6 +196,7 @@ const a2aRoute = (parts: HttpParts, versions: readonly Version[]): Route => {
       batches: false,
     }),
     body: bodyOptions(parts, A2A_MEDIA_TYPES),
+    allow: 'GET, HEAD, POST',
     open: (req, facts, res) => {
       const serve = () => versionFor(versions, ...requestedVersion(req))
       return { serve, enter: () => enter(req, res, requestedQueue(req), facts, serve()) }
@@ -207,8 +211,7 @@ const a2aRestRoute = (parts: HttpParts, versions: readonly Version[]): express.R
     rest: createRest(reporting(parts, 'a2a')),
     body: bodyOptions(parts, A2A_MEDIA_TYPES),
     versions,
-    checkVersion: (req, query, version) =>
-      checkVersion(versions, req.get('A2A-Version'), query.get('A2A-Version'), version),
+    checkVersion: (req, version) => checkVersion(versions, ...requestedVersion(req), version),
     enter: enterA2a(parts),
   })
 }
@@ -269,10 +272,11 @@ export const createHttp = (parts: HttpParts): Http => {
     next()
   })
   // The busiest come first, since express tries one path after the other.
-  app.all('/a2a/:queue', a2a)
+  app.post('/a2a/:queue', a2a)
   app.all('/agent', agent)
   app.all('/operator', apiRoute(parts, 'operator', parts.operatorTable))
   app.use(cardRouter({ readQueue, publicUrl, plainForm, signer }))
+  app.all('/a2a/:queue', a2a)
   app.use(opsRouter(parts))
   app.all(REST_PATHS, a2aRestRoute(parts, versions))
   if (parts.feeds) app.use(parts.feeds)

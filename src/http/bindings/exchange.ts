@@ -10,7 +10,9 @@ import { Refusal } from '../../domain/errors.ts'
 import type { Call } from '../../protocol/wire/method.ts'
 import type { Answer } from '../../rpc/answer.ts'
 import { type Auth, challengeFor } from '../request/auth.ts'
+import { discardBody } from '../request/body.ts'
 import { type CallSignal, callSignalOf } from '../request/call-signal.ts'
+import { isPeerThere } from '../request/half-closed.ts'
 import { headerOf, requestIdOf } from '../request/request.ts'
 import { reauthorize } from '../stream/reauthorize.ts'
 import { type StreamObserver, type StreamOptions, writeStream } from '../stream/sse.ts'
@@ -18,7 +20,13 @@ import { type StreamObserver, type StreamOptions, writeStream } from '../stream/
 /** What a call is made of, once its caller is known. */
 export type CallFacts = Pick<
   Call,
-  'caller' | 'signal' | 'lastEventId' | 'idempotencyKey' | 'requestId'
+  | 'caller'
+  | 'signal'
+  | 'isPeerThere'
+  | 'lastEventId'
+  | 'idempotencyKey'
+  | 'traceparent'
+  | 'requestId'
 >
 
 export interface ExchangeParts {
@@ -40,12 +48,13 @@ export interface Binding<Req extends IncomingMessage> {
 export const sendJson = (
   req: IncomingMessage,
   res: ServerResponse,
-  { status, body, mediaType, retryAfterSeconds, allow }: Extract<Answer, { kind: 'json' }>,
+  { status, body, mediaType, retryAfterSeconds, allow, vary }: Extract<Answer, { kind: 'json' }>,
 ): void => {
   if (status === 401) res.setHeader('WWW-Authenticate', challengeFor(req))
   // The rest of the body is not read, so the next request could not be found behind it.
   if (status === 413 || status === 408) res.setHeader('Connection', 'close')
   if (allow !== undefined) res.setHeader('Allow', allow)
+  if (vary !== undefined) res.setHeader('Vary', vary)
   if (retryAfterSeconds !== undefined && (status === 429 || status === 503)) {
     res.setHeader('Retry-After', String(retryAfterSeconds))
   }
@@ -85,8 +94,10 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
       const facts = {
         caller,
         signal,
+        isPeerThere: () => isPeerThere(res),
         lastEventId: headerOf(req, 'last-event-id') ?? null,
         idempotencyKey: headerOf(req, 'idempotency-key') ?? null,
+        traceparent: headerOf(req, 'traceparent') ?? null,
         requestId,
       }
       return [await answer(req, facts, res), caller]
@@ -117,6 +128,8 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
   return async (req: Req, res: ServerResponse): Promise<void> => {
     const call = callSignalOf(res, stopping)
     const [answered, caller] = await answerTo(req, res, call.signal)
+    // The connection is closed behind the answer.
+    if (stopping?.aborted) await discardBody(req)
     if (answered.kind === 'stream') await sendStream(req, res, answered, call, caller!)
     else if (res.closed) return
     else if (answered.kind === 'json') sendJson(req, res, answered)

@@ -5,6 +5,7 @@
  */
 import type { IncomingMessage } from 'node:http'
 import { WireRefusal } from '../../protocol/wire/errors.ts'
+import { admitValues, MAX_VALUES, mayHoldMany } from '../bounds/values.ts'
 
 export interface BodyOptions {
   /** Media types accepted, without parameters. */
@@ -14,6 +15,8 @@ export interface BodyOptions {
   limitBytes?: number
   /** Milliseconds within which the whole body must have arrived. */
   timeoutMs?: number
+  /** How many JSON values it may hold. */
+  maxValues?: number
 }
 
 const LIMIT_BYTES = 4 * 1024 * 1024
@@ -89,14 +92,36 @@ const collect = (req: IncomingMessage, limitBytes: number, timeoutMs: number): P
     req.on('data', add).on('end', end).on('close', broken).on('error', broken)
   })
 
+/**
+ * Reads what is left of a body and drops it, within limits: a connection that is closed behind the
+ * answer while bytes are still to be read is reset, and the answer may be lost with it.
+ */
+export const discardBody = (req: IncomingMessage): Promise<void> =>
+  new Promise((resolve) => {
+    if (req.readableEnded || req.destroyed || !hasBody(req)) return resolve()
+    let bytes = 0
+    const done = (): void => {
+      clearTimeout(timer)
+      req.off('data', drop).off('end', done).off('close', done).off('error', done)
+      resolve()
+    }
+    const drop = (chunk: Buffer): void => {
+      bytes += chunk.length
+      if (bytes > LINGER_BYTES) done()
+    }
+    const timer = setTimeout(done, LINGER_MS)
+    req.on('data', drop).on('end', done).on('close', done).on('error', done)
+  })
+
 /** Shared, since it keeps nothing from one whole text to the next. */
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** The text of a JSON body. Refuses: media_type, too_large, too_late, parse (not UTF-8). */
+/** The text of a JSON body. Refuses: media_type, too_large, too_late, limit, parse (not UTF-8). */
 export const readText = async (req: IncomingMessage, options: BodyOptions): Promise<string> => {
   checkHeaders(req, options)
-  const { limitBytes = LIMIT_BYTES, timeoutMs = TIMEOUT_MS } = options
+  const { limitBytes = LIMIT_BYTES, timeoutMs = TIMEOUT_MS, maxValues = MAX_VALUES } = options
   const bytes = await collect(req, limitBytes, timeoutMs)
+  if (mayHoldMany(bytes, maxValues)) await admitValues(bytes, maxValues)
   try {
     return utf8.decode(bytes)
   } catch {

@@ -27,13 +27,19 @@ const row = <S extends z.ZodType, R>(
   params: S,
   verbOf: (
     agent: AgentService,
-  ) => (params: z.output<S>, caller: Caller, signal: AbortSignal) => Promise<R>,
+  ) => (
+    params: z.output<S>,
+    caller: Caller,
+    signal: AbortSignal,
+    isPeerThere: Call['isPeerThere'],
+  ) => Promise<R>,
   answer: (result: R, readerId: string) => unknown,
 ) =>
   unary(
     params,
     async (ctx, read) => {
-      const result = await verbOf(ctx.services.agent)(read, ctx.caller, ctx.signal)
+      const verb = verbOf(ctx.services.agent)
+      const result = await verb(read, ctx.caller, ctx.signal, ctx.isPeerThere)
       return answer(result, work(ctx).id)
     },
     work,

@@ -41,18 +41,29 @@ export const heartbeat = held({
   holdSeconds: seconds().exactOptional(),
 })
 
+/** It goes into the event's row, which the feeds read, so it stays small. */
+const MAX_EVENT_METADATA = 8192
+const eventMetadata = jsonObject
+  .refine(
+    (metadata) => JSON.stringify(metadata).length <= MAX_EVENT_METADATA,
+    `must be at most ${MAX_EVENT_METADATA} characters of JSON`,
+  )
+  .exactOptional()
+
 export const progress = held({
   note: text.exactOptional(),
   percent: z.number().min(0).max(100).exactOptional(),
+  metadata: eventMetadata,
 })
 
-export const say = held({ message })
+export const say = held({ message, metadata: eventMetadata })
 
 export const addArtifact = held({
   artifact,
   append: z.boolean().default(false),
   lastChunk: z.boolean().default(false),
   key: key.exactOptional(),
+  metadata: eventMetadata,
 })
 
 export const discardArtifacts = held({

@@ -28,7 +28,7 @@ import { readAttempts } from '../../store/todos/attempts.ts'
 import { listTodos } from '../../store/todos/list.ts'
 import { readView } from '../../store/todos/view.ts'
 import type { Parts } from '../parts.ts'
-import { checkSchema } from '../tasks/answer-schema.ts'
+import type { AnswerSchemas } from '../schemas/answers.ts'
 import { type ChildTasks, type NewChild, narrower } from '../tasks/children.ts'
 import type { Conversations } from '../tasks/conversations.ts'
 import { deadlineOf, longestWaitSeconds } from '../tasks/questions.ts'
@@ -63,10 +63,16 @@ interface Failed {
 }
 
 export interface AgentService {
-  claim(claim: Claim, caller: Caller, signal: AbortSignal): Promise<ClaimedTodo[]>
+  claim(
+    claim: Claim,
+    caller: Caller,
+    signal: AbortSignal,
+    /** Asked before todos are handed over. Absent: the claimant is there until the signal fires. */
+    isPeerThere?: () => boolean | Promise<boolean>,
+  ): Promise<ClaimedTodo[]>
   heartbeat: HolderVerb<{ leaseSeconds?: number; holdSeconds?: number }>
-  progress: HolderVerb<{ note?: string; percent?: number }>
-  say: HolderVerb<{ message: Message }>
+  progress: HolderVerb<{ note?: string; percent?: number; metadata?: JsonObject }>
+  say: HolderVerb<{ message: Message; metadata?: JsonObject }>
   artifact: HolderVerb<ArtifactChunk>
   /** Drops what earlier attempts left unfinished, or what is named of it; the ids of what is gone. */
   discardArtifacts: HolderVerb<{ artifactIds?: string[] }, string[]>
@@ -101,6 +107,7 @@ export interface AgentParts extends Parts {
   waiters: Waiters
   cooldown: ClaimCooldown
   childTasks: ChildTasks
+  schemas: Pick<AnswerSchemas, 'checkSchema'>
   conversations: Pick<Conversations, 'recheckSoon'>
 }
 
@@ -140,7 +147,7 @@ const createHeartbeat =
   }
 
 export const createAgentService = (parts: AgentParts): AgentService => {
-  const { database, registry, metrics, childTasks, conversations } = parts
+  const { database, registry, metrics, childTasks, conversations, schemas } = parts
   const holder = createHolder(parts)
   const inbox = createInbox(parts)
   const repeats = createRepeats(parts)
@@ -154,12 +161,13 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     discardArtifacts: createDiscard({ database, holder, inbox }),
     withdraw: createWithdraw({ database, holder, inbox, conversations }),
 
-    progress: ({ note, percent, ...held }, caller) => {
-      const detail = defined({ note: note === undefined ? note : truncate(note), percent })
+    progress: ({ note, percent, metadata, ...held }, caller) => {
+      const text = note === undefined ? note : truncate(note)
+      const detail = defined({ note: text, percent, metadata })
       return todoOf(move('progress', held, caller, { detail }))
     },
-    say: ({ message, ...held }, caller) => {
-      const change = saying(message, held.id)
+    say: ({ message, metadata, ...held }, caller) => {
+      const change = saying(message, held.id, metadata)
       const moving = todoOf(move('say', held, caller, change))
       return repeats.orRepeated(moving, 'say', held, caller, { message: change.message })
     },
@@ -173,7 +181,8 @@ export const createAgentService = (parts: AgentParts): AgentService => {
       return repeats.orSameChunk(moving, held, caller, chunk)
     },
     interrupt: async ({ state, message, hold, schema, ...held }, caller) => {
-      if (schema) checkSchema(schema)
+      const { id: owner } = endpointWith(caller, 'work')
+      if (schema) await schemas.checkSchema({ schema, owner, subject: held.id })
       const question = withSchema({ ...message, taskId: held.id }, schema)
       const moving = todoOf(
         move('interrupt', held, caller, {

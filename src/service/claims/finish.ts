@@ -1,8 +1,9 @@
 /** The verbs with which a holder gives its todo up: complete, fail, release, reject, cancel. */
+import { defined } from '../../base/defined.ts'
 import { type Caller, endpointWith } from '../../domain/endpoint.ts'
 import { invalid } from '../../domain/errors.ts'
 import { retryDelaySeconds } from '../../domain/policy.ts'
-import type { ArtifactChunk, Message, Todo } from '../../domain/todo.ts'
+import type { ArtifactChunk, EventDetail, JsonObject, Message, Todo } from '../../domain/todo.ts'
 import type { Change } from '../../store/move/change.ts'
 import type { Moved } from '../../store/move/move.ts'
 import type { Session } from '../../store/postgres/database.ts'
@@ -19,21 +20,24 @@ const MAX_CODE = 120
 const MAX_SUMMARY = 2000
 
 /** The message of an agent to the client of its todo. */
-export const saying = (message: Message, taskId: string) => ({
+export const saying = (message: Message, taskId: string, metadata?: JsonObject) => ({
   message: { ...message, taskId },
-  detail: { text: excerpt(message) },
+  detail: defined<EventDetail>({ text: excerpt(message), metadata }),
 })
 
 export const addArtifact = async (
   { move }: Holder,
   held: Held,
   caller: Caller,
-  { artifact, append, lastChunk, key }: ArtifactChunk,
+  { artifact, append, lastChunk, metadata, key }: ArtifactChunk,
   /** Without one it can share a statement, which an appended chunk must not. */
   session?: Session,
 ): Promise<Moved> => {
   const { artifactId: id } = artifact
-  const change = { artifact: { id, json: JSON.stringify(artifact), append, lastChunk, key } }
+  const change: Change = {
+    artifact: { id, json: JSON.stringify(artifact), append, lastChunk, key },
+    ...(metadata && { detail: { metadata } }),
+  }
   const moved = await move('artifact', held, caller, change, session)
   // Checked once the row is locked, or two chunks of one moment could both be the last.
   if (session && append && (await isClosedBefore(session, held.id, id, moved.todo.seq))) {

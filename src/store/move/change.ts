@@ -3,7 +3,13 @@
  * rows of a batch.
  */
 import type { State } from '../../domain/lifecycle.ts'
-import type { EventDetail, JoinUntil, JsonObject, Message } from '../../domain/todo.ts'
+import type {
+  EventDetail,
+  JoinUntil,
+  JsonObject,
+  Message,
+  RequestFacts,
+} from '../../domain/todo.ts'
 import { $, joinSql, type ParamName, type Sql, sql } from '../postgres/sql.ts'
 import { keyParameters, type SendKey } from '../todos/idempotency.ts'
 
@@ -19,6 +25,10 @@ export interface Change {
   park?: boolean
   holdSeconds?: number
   message?: Message
+  /** What a todo keeps the message as, once; absent: its id. */
+  keptAs?: string
+  /** What a client said beside it. */
+  request?: RequestFacts
   artifact?: {
     id: string
     json: string
@@ -66,7 +76,8 @@ export const parameters = (change: Change): Record<string, unknown> => ({
   park: change.park,
   hold_seconds: change.holdSeconds,
   message: change.message && JSON.stringify(change.message),
-  message_id: change.message?.messageId,
+  message_id: change.keptAs ?? change.message?.messageId,
+  request: change.request && JSON.stringify(change.request),
   artifact: change.artifact?.json,
   artifact_id: change.artifact?.id,
   append: change.artifact?.append,

@@ -69,10 +69,10 @@ const addMessage = (
   const isClient = rule(verb).by === 'client'
   return sql`
 added_message as (
-  insert into messages (todo_id, seq, message_id, role, owed, sender, message, received_at,
+  insert into messages (todo_id, seq, message_id, role, owed, sender, message, request, received_at,
     answers, secret, schema)
   select m.id, m.seq, ${$.message_id}, '${isClient ? 'user' : 'agent'}', ${String(isClient)},
-    ${$.endpoint}::uuid, ${$.message}::json, m.updated_at,
+    ${$.endpoint}::uuid, ${$.message}::json, ${isClient ? sql`${$.request}::json` : 'null'}, m.updated_at,
     ${answers ? 'm.former_status_seq' : 'null'}, ${secret}, ${schema}
   from moved m where ${$.message}::json is not null)`
 }

@@ -176,7 +176,7 @@ const transition = async (
 
 /**
  * Moves one todo, or says why not: not_found, stale_fence, wrong_state (with the state),
- * unread_messages, duplicate (a message id, or a chunk's key, that this todo already has).
+ * unread_messages, duplicate (a message, or a chunk's key, that this todo already has).
  */
 export const transitionOne = async (
   session: Session,

@@ -15,7 +15,7 @@ const NAMES = [
   'lease lease_seconds limit line lines max_attempts max_wait_seconds message message_id',
   'message_ids messages metadata name overlap owner parent_id parents park per_host policy',
   'priorities priority push_credentials push_dialect push_endpoint push_host push_id',
-  'push_scheme push_secret push_token push_url question queue queues reason rejected result',
+  'push_scheme push_secret push_token push_url question queue queues reason rejected request requests result',
   'retry_by retry_of retry_seconds schedule_to_close schedule_to_start schema scope_client',
   'scope_kind scope_queue scope_queues seconds secret send_per_minute seq seqs start_to_close',
   'state status summary through to todo todo_id token tries ttl_seconds value verb verbs with_artifacts',
