@@ -62,6 +62,11 @@ export const AGENT_METHODS: MethodTable = {
   ),
   'todos.say': row(schema.say, ({ say }) => say, seqOf),
   'todos.artifact': row(schema.addArtifact, ({ artifact }) => artifact, seqOf),
+  'todos.discardArtifacts': row(
+    schema.discardArtifacts,
+    ({ discardArtifacts }) => discardArtifacts,
+    (discarded) => ({ discarded }),
+  ),
   'todos.interrupt': row(schema.interrupt, ({ interrupt }) => interrupt, fromInterrupted),
   'todos.messages': row(
     schema.messages,
