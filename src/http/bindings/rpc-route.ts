@@ -1,11 +1,14 @@
 /** One JSON-RPC endpoint over HTTP: the body goes to the dispatcher, all but POST is refused. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { defined } from '../../base/defined.ts'
 import type { Call } from '../../protocol/wire/method.ts'
 import type { Rpc, RpcCall } from '../../rpc/server.ts'
 import { type BodyOptions, readText } from '../request/body.ts'
-import { type CallFacts, type ExchangeParts, exchange, sendJson } from './exchange.ts'
+import { type Binding, type CallFacts, type ExchangeParts, exchange, sendJson } from './exchange.ts'
 
-export interface RpcRouteParts<C extends Call> extends ExchangeParts {
+export interface RpcRouteParts<C extends Call>
+  extends ExchangeParts,
+    Pick<Binding<IncomingMessage>, 'queueOf'> {
   rpc: Rpc<C>
   body: BodyOptions
   /** Which table serves the request, and what its rows are given. */
@@ -32,7 +35,7 @@ const USE_POST = {
 
 /** For every HTTP method of the endpoint's path; all but POST are answered 405. */
 export const rpcRoute = <C extends Call>(parts: RpcRouteParts<C>): Route => {
-  const { rpc, body, open } = parts
+  const { rpc, body, open, queueOf } = parts
   const answered = exchange(parts, {
     answer: async (req, facts, res) => {
       const text = await readText(req, body)
@@ -44,6 +47,7 @@ export const rpcRoute = <C extends Call>(parts: RpcRouteParts<C>): Route => {
       })
     },
     refuse: (_req, error, requestId) => rpc.refuse(error, requestId),
+    ...defined({ queueOf }),
   })
   return async (req, res) => {
     if (req.method === 'POST') await answered(req, res)
