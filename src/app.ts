@@ -183,7 +183,7 @@ export const createNode = (options: NodeOptions): Switchboard => {
     feeds: board.use(feeds, createAnswerPage({ links: services.answerLinks, log })),
     stopping: stopping.signal,
     observe,
-    ...defined({ sse, maxWaitMs, bodyLimitBytes }),
+    ...defined({ sse, maxWaitMs, bodyLimitBytes, trustProxy: config.trustProxy ?? undefined }),
   })
 
   /** Calls under way need everything else, so they end first, and get most of the time. */

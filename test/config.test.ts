@@ -30,6 +30,7 @@ describe('what is read', () => {
       metricsToken: null,
       webhookAllowHttp: false,
       webhookAllow: [],
+      trustProxy: null,
       logLevel: 'info',
     })
   })
@@ -50,6 +51,7 @@ describe('what is read', () => {
       SWITCHBOARD_METRICS_TOKEN: 'm',
       SWITCHBOARD_WEBHOOK_ALLOW_HTTP: 'true',
       SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: '10.0.0.0/8, localhost',
+      SWITCHBOARD_TRUST_PROXY: '2',
       LOG_LEVEL: 'debug',
     }
     expect(readConfig(env)).toEqual({
@@ -66,6 +68,7 @@ describe('what is read', () => {
       metricsToken: 'm',
       webhookAllowHttp: true,
       webhookAllow: ['10.0.0.0/8', 'localhost'],
+      trustProxy: 2,
       logLevel: 'debug',
     })
   })
@@ -155,6 +158,22 @@ describe('what is refused', () => {
     '%j is no list of where webhooks may lead',
     (list) => {
       expect(problemsOf({ SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: list })).toHaveLength(1)
+    },
+  )
+
+  test.each([
+    ['1', 1],
+    ['10', 10],
+    ['loopback', ['loopback']],
+    ['10.0.0.0/8, fd00::/8,192.0.2.7', ['10.0.0.0/8', 'fd00::/8', '192.0.2.7']],
+  ])('SWITCHBOARD_TRUST_PROXY=%s is read', (text, value) => {
+    expect(readConfig({ SWITCHBOARD_TRUST_PROXY: text }).trustProxy).toEqual(value)
+  })
+
+  test.each(['0', '11', 'true', 'proxy.example', '10.0.0.0/33', '1.2.3', ','])(
+    '%j names no proxies',
+    (list) => {
+      expect(problemsOf({ SWITCHBOARD_TRUST_PROXY: list })).toHaveLength(1)
     },
   )
 

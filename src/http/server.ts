@@ -77,6 +77,8 @@ export interface HttpParts extends OpsParts {
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
   /** Ends what waits when the right to it is withdrawn; absent: one that only looks at intervals. */
   reauthorizer?: Reauthorizer
+  /** Which proxies are believed about a request's address and scheme; absent: none. */
+  trustProxy?: number | readonly string[]
   /** Fires when the server stops: streams end, and waits are answered with the current state. */
   stopping?: AbortSignal
   observe?: HttpObserver
@@ -267,6 +269,7 @@ export const createHttp = (parts: HttpParts): Http => {
   app.disable('x-powered-by')
   // Tags are set where they mean something, which a hash of every answer does not.
   app.set('etag', false)
+  if (parts.trustProxy !== undefined) app.set('trust proxy', parts.trustProxy)
   app.use((req, res, next) => {
     prepare(req, res)
     next()
