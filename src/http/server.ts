@@ -40,6 +40,7 @@ import {
   requestedVersion,
   requestIdOf,
 } from './request/request.ts'
+import { createReauthorizer, type Reauthorizer } from './stream/reauthorize.ts'
 import type { StreamOptions, StreamOutcome } from './stream/sse.ts'
 
 type Surface = 'a2a' | 'agent' | 'operator'
@@ -76,8 +77,10 @@ export interface HttpParts extends OpsParts {
   /** The longest a blocking SendMessage waits, in milliseconds. */
   maxWaitMs?: number
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
-  /** How often the right to an open stream is checked again. */
-  recheckMs?: number
+  /** Ends what waits when the right to it is withdrawn; absent: one that only looks at intervals. */
+  reauthorizer?: Reauthorizer
+  /** Which proxies are believed about a request's address and scheme; absent: none. */
+  trustProxy?: number | readonly string[]
   /** Fires when the server stops: streams end, and waits are answered with the current state. */
   stopping?: AbortSignal
   observe?: HttpObserver
@@ -133,7 +136,7 @@ const answerFailure =
 
 /** What the endpoints of a surface have in common. */
 const shared = (parts: HttpParts, surface: Surface): ExchangeParts => {
-  const { observe, sse, stopping, recheckMs, authenticate, adminToken } = parts
+  const { observe, sse, stopping, authenticate, adminToken } = parts
   return {
     auth: createAuth({
       authenticate,
@@ -144,7 +147,8 @@ const shared = (parts: HttpParts, surface: Surface): ExchangeParts => {
       opened: () => observe?.streamOpened?.(surface),
       closed: (outcome) => observe?.streamClosed?.(surface, outcome),
     },
-    ...defined({ sse, stopping, recheckMs }),
+    reauthorizer: parts.reauthorizer ?? createReauthorizer(),
+    ...defined({ sse, stopping }),
   }
 }
 
@@ -197,6 +201,7 @@ const a2aRoute = (parts: HttpParts, versions: readonly Version[]): Route => {
     }),
     body: bodyOptions(parts, A2A_MEDIA_TYPES),
     allow: 'GET, HEAD, POST',
+    queueOf: requestedQueue,
     open: (req, facts, res) => {
       const serve = () => versionFor(versions, ...requestedVersion(req))
       return { serve, enter: () => enter(req, res, requestedQueue(req), facts, serve()) }
@@ -267,6 +272,7 @@ export const createHttp = (parts: HttpParts): Http => {
   app.disable('x-powered-by')
   // Tags are set where they mean something, which a hash of every answer does not.
   app.set('etag', false)
+  if (parts.trustProxy !== undefined) app.set('trust proxy', parts.trustProxy)
   app.use((req, res, next) => {
     prepare(req, res)
     next()

@@ -5,6 +5,7 @@ import { z } from 'zod'
 import type { Caller, EndpointVerb } from '../../src/domain/endpoint.ts'
 import { Refusal } from '../../src/domain/errors.ts'
 import { createHttp, type HttpParts } from '../../src/http/server.ts'
+import { createReauthorizer } from '../../src/http/stream/reauthorize.ts'
 import { type MethodTable, stream, unary } from '../../src/protocol/wire/method.ts'
 import { accessTo } from '../../src/service/tasks/access.ts'
 import type { ClientService } from '../../src/service/tasks/client.ts'
@@ -407,7 +408,8 @@ describe('A2A', () => {
       },
     }
     const client: Partial<ClientService> = { get: async () => view({ state: 'claimed' }) }
-    const parts = { recheckMs: 20, authenticate: async () => caller ?? null }
+    const reauthorizer = createReauthorizer({ everyMs: 20 })
+    const parts = { reauthorizer, authenticate: async () => caller ?? null }
     const { a2a, counts } = await start({ client, watch, parts })
     const stream = await a2a('SubscribeToTask', { id: 't-7' })
     await expect.poll(() => readers).toBe(1)

@@ -70,6 +70,7 @@ export const restRoute = (parts: RestRouteParts): RequestHandler => {
         })
       },
       refuse: (req, error, requestId) => rest.refuse(error, wanted(req, version, requestId)),
+      queueOf: () => decodePath(queue),
     })
 
   return async (req, res) => {

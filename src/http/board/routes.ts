@@ -18,6 +18,7 @@ import { rpcRoute } from '../bindings/rpc-route.ts'
 import type { Auth } from '../request/auth.ts'
 import { answerRefusal } from '../request/refusal.ts'
 import { readFilter } from '../stream/feed-filter.ts'
+import type { Reauthorizer } from '../stream/reauthorize.ts'
 import { CARDS, fromCard, readLane, readSnapshot } from './cards.ts'
 import { createBoardLogin, type LoginParts, readCookie } from './login.ts'
 import { boardHeaders, createBoardPage } from './page.ts'
@@ -31,6 +32,7 @@ export interface BoardParts extends LoginParts {
   operatorTable: MethodTable
   boardAuth: Auth
   log: Pick<Log, 'debug' | 'warn' | 'error'>
+  reauthorizer: Reauthorizer
   stopping?: AbortSignal
 }
 
@@ -106,12 +108,14 @@ const isBoards = (method: string): boolean =>
   method.startsWith('todos.') || method === 'deliveries.list'
 
 /** POST /board/operator: those methods, by the cookie, and from the page only. */
-const calls = ({ services, operatorTable, boardAuth, log, stopping }: BoardParts) => {
+const calls = (parts: BoardParts) => {
+  const { services, operatorTable, boardAuth, reauthorizer, log, stopping } = parts
   const rows = Object.entries(operatorTable).filter(([name]) => isBoards(name))
   const served = { table: Object.fromEntries(rows), writeError: apiError }
   return rpcRoute<Call>({
     rpc: createRpc<Call>({ tables: [served], writeError: apiError, batches: false, log }),
     auth: boardAuth,
+    reauthorizer,
     body: { mediaTypes: ['application/json'] },
     open: (_req, facts) => ({
       serve: () => served,

@@ -4,7 +4,6 @@
  * connections. Withdrawing a right ends the streams it opened.
  */
 import { type Request, type Response, Router } from 'express'
-import { defined } from '../../base/defined.ts'
 import type { Log } from '../../base/log.ts'
 import { type Caller, endpointWith } from '../../domain/endpoint.ts'
 import { invalid, Refusal } from '../../domain/errors.ts'
@@ -16,7 +15,7 @@ import { callSignalOf } from '../request/call-signal.ts'
 import { answerRefusal } from '../request/refusal.ts'
 import { narrow, readFilter, readNames } from './feed-filter.ts'
 import { type After, agentFrames, boardFrames } from './feed-frames.ts'
-import { reauthorize } from './reauthorize.ts'
+import type { Reauthorizer } from './reauthorize.ts'
 import {
   type Frame,
   type Source,
@@ -43,8 +42,8 @@ export interface FeedParts {
   stopping?: AbortSignal
   onStream?: (feed: 'board' | 'agent') => StreamObserver
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
-  /** How often the right to an open stream is checked again. */
-  recheckMs?: number
+  /** Ends a stream when the right to it is withdrawn. */
+  reauthorizer: Reauthorizer
 }
 
 /** The limit of a node; each stream costs it some 20 kB. */
@@ -119,23 +118,23 @@ const letGo = (req: Request): void => {
 
 /** Both feeds, at their paths. */
 export const createFeeds = (parts: FeedParts): Router => {
-  const { watch, log, stopping, recheckMs } = parts
+  const { watch, log, stopping, reauthorizer } = parts
   let open = 0
 
   const serve = (kind: Kind) => async (req: Request, res: Response) => {
-    const access = kind.access(await kind.auth(req), req)
+    const caller = await kind.auth(req)
+    const access = kind.access(caller, req)
     if (stopping?.aborted) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
     const after = readAfter(req)
     const retryMs = await parts.sseRetryMs()
     if (open >= MAX_STREAMS) throw new Refusal('unavailable')
 
     const { signal, revoke } = callSignalOf(res, stopping)
-    const unwatch = reauthorize({
-      stillAllowed: async () => kind.access(await kind.auth(req), req).granted === access.granted,
+    const unwatch = reauthorizer.watch({
+      caller,
+      authenticate: () => kind.auth(req),
+      isAllowed: (now) => kind.access(now, req).granted === access.granted,
       revoke,
-      onError: (error) =>
-        log.warn({ err: error }, 'the right to a feed could not be looked at again'),
-      ...defined({ everyMs: recheckMs }),
     })
     open += 1
     const observer = parts.onStream?.(kind.name)
