@@ -9,6 +9,8 @@ import type { Caller } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
 import type { Call } from '../../protocol/wire/method.ts'
 import type { Answer } from '../../rpc/answer.ts'
+import { type Admission, type Callers, ownerOf } from '../bounds/callers.ts'
+import { guardUnread, type UnreadAnswers } from '../bounds/unread.ts'
 import { type Auth, challengeFor } from '../request/auth.ts'
 import { type CallSignal, callSignalOf } from '../request/call-signal.ts'
 import { headerOf, requestIdOf } from '../request/request.ts'
@@ -23,6 +25,8 @@ export type CallFacts = Pick<
 
 export interface ExchangeParts {
   auth: Auth
+  callers: Callers
+  unread: UnreadAnswers
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
   stopping?: AbortSignal
   onStream?: StreamObserver
@@ -33,7 +37,7 @@ export interface ExchangeParts {
 /** What a binding answers, and how it words what HTTP itself refuses. */
 export interface Binding<Req extends IncomingMessage> {
   /** May throw what reading the request refuses. */
-  answer(req: Req, facts: CallFacts, res: ServerResponse): Promise<Answer>
+  answer(req: Req, facts: CallFacts, res: ServerResponse, admission: Admission): Promise<Answer>
   refuse(req: Req, error: unknown, requestId: string): Answer
 }
 
@@ -58,6 +62,13 @@ export const sendJson = (
   res.end(text)
 }
 
+/** What is known of one request as it goes on. */
+interface Visit {
+  call: CallSignal
+  caller?: Caller
+  admission?: Admission
+}
+
 /** What a caller may do. A stream ends when this changes. */
 const rightsOf = (caller: Caller): string =>
   caller.kind === 'operator'
@@ -69,29 +80,30 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
   parts: ExchangeParts,
   { answer, refuse }: Binding<Req>,
 ) => {
-  const { auth, sse, stopping, onStream, recheckMs } = parts
+  const { auth, callers, unread, sse, stopping, onStream, recheckMs } = parts
 
   /** The answer, and the caller where that is known. */
-  const answerTo = async (
-    req: Req,
-    res: ServerResponse,
-    signal: AbortSignal,
-  ): Promise<[Answer, Caller?]> => {
+  const answerTo = async (req: Req, res: ServerResponse, visit: Visit): Promise<Answer> => {
     const requestId = requestIdOf(res)
     try {
       const caller: Caller = await auth(req)
+      visit.caller = caller
       // What has not begun is left to another node, or to this one after its restart.
       if (stopping?.aborted) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
+      const owner = ownerOf(caller)
+      unread.check(owner)
+      const admission = callers.enter(owner)
+      visit.admission = admission
       const facts = {
         caller,
-        signal,
+        signal: visit.call.signal,
         lastEventId: headerOf(req, 'last-event-id') ?? null,
         idempotencyKey: headerOf(req, 'idempotency-key') ?? null,
         requestId,
       }
-      return [await answer(req, facts, res), caller]
+      return await answer(req, facts, res, admission)
     } catch (error) {
-      return [refuse(req, error, requestId)]
+      return refuse(req, error, requestId)
     }
   }
 
@@ -99,27 +111,34 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
     req: Req,
     res: ServerResponse,
     { frames, onError }: Extract<Answer, { kind: 'stream' }>,
-    { signal, revoke }: CallSignal,
-    caller: Caller,
+    { call: { signal, revoke }, caller, admission }: Visit,
   ): Promise<void> => {
-    const granted = rightsOf(caller)
+    const granted = rightsOf(caller!)
     const unwatch = reauthorize({
       stillAllowed: async () => rightsOf(await auth(req)) === granted,
       revoke,
       ...defined({ everyMs: recheckMs }),
     })
+    admission!.endCall()
     onStream?.opened()
-    const outcome = await writeStream(res, frames, { ...sse, signal, onError })
+    const { owner } = admission!
+    const outcome = await writeStream(res, frames, { ...sse, signal, onError, unread, owner })
     unwatch()
     onStream?.closed(outcome)
   }
 
   return async (req: Req, res: ServerResponse): Promise<void> => {
-    const call = callSignalOf(res, stopping)
-    const [answered, caller] = await answerTo(req, res, call.signal)
-    if (answered.kind === 'stream') await sendStream(req, res, answered, call, caller!)
-    else if (res.closed) return
-    else if (answered.kind === 'json') sendJson(req, res, answered)
-    else res.writeHead(204).end()
+    const visit: Visit = { call: callSignalOf(res, stopping) }
+    try {
+      const answered = await answerTo(req, res, visit)
+      if (answered.kind === 'stream') await sendStream(req, res, answered, visit)
+      else if (res.closed) return
+      else if (answered.kind === 'json') {
+        sendJson(req, res, answered)
+        if (res.writableLength > 0) guardUnread(unread, res, visit.admission?.owner)
+      } else res.writeHead(204).end()
+    } finally {
+      visit.admission?.end()
+    }
   }
 }

@@ -34,12 +34,13 @@ const USE_POST = {
 export const rpcRoute = <C extends Call>(parts: RpcRouteParts<C>): Route => {
   const { rpc, body, open } = parts
   const answered = exchange(parts, {
-    answer: async (req, facts, res) => {
-      const text = await readText(req, body)
+    answer: async (req, facts, res, admission) => {
+      const text = await readText(req, body, admission)
       return rpc.answer({
         text,
         requestId: facts.requestId,
         eventsOnly: wantsEventsOnly(req),
+        beginStream: () => admission.beginStream(),
         ...open(req, facts, res),
       })
     },

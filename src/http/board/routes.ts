@@ -15,6 +15,8 @@ import type { Activity } from '../../service/board/activity.ts'
 import type { BoardLane, BoardService } from '../../service/board/lanes.ts'
 import type { BoardSessions } from '../../service/board/sessions.ts'
 import { rpcRoute } from '../bindings/rpc-route.ts'
+import type { HttpBounds } from '../bounds/bounds.ts'
+import { ownerOf } from '../bounds/callers.ts'
 import type { Auth } from '../request/auth.ts'
 import { answerRefusal } from '../request/refusal.ts'
 import { readFilter } from '../stream/feed-filter.ts'
@@ -32,6 +34,9 @@ export interface BoardParts extends LoginParts {
   boardAuth: Auth
   log: Pick<Log, 'debug' | 'warn' | 'error'>
   stopping?: AbortSignal
+  /** What is shared with the other paths. */
+  bounds: HttpBounds
+  maxBodyValues?: number
 }
 
 /** Who the caller is on a path of the board: the bearer, else whoever is logged in. */
@@ -106,13 +111,15 @@ const isBoards = (method: string): boolean =>
   method.startsWith('todos.') || method === 'deliveries.list'
 
 /** POST /board/operator: those methods, by the cookie, and from the page only. */
-const calls = ({ services, operatorTable, boardAuth, log, stopping }: BoardParts) => {
+const calls = (parts: BoardParts) => {
+  const { services, operatorTable, boardAuth, log, stopping, maxBodyValues: maxValues } = parts
   const rows = Object.entries(operatorTable).filter(([name]) => isBoards(name))
   const served = { table: Object.fromEntries(rows), writeError: apiError }
   return rpcRoute<Call>({
     rpc: createRpc<Call>({ tables: [served], writeError: apiError, batches: false, log }),
     auth: boardAuth,
-    body: { mediaTypes: ['application/json'] },
+    ...parts.bounds,
+    body: defined({ mediaTypes: ['application/json'], maxValues }),
     open: (_req, facts) => ({
       serve: () => served,
       enter: async () => ({ ...facts, services }),
@@ -133,7 +140,12 @@ export const createBoard = (parts: BoardParts): Router => {
     router.get(path, async (req, res) => {
       const caller = await boardAuth(req)
       watchScope(caller)
-      res.set('Cache-Control', 'no-store').json(await read(req, caller))
+      const admission = parts.bounds.callers.enter(ownerOf(caller))
+      try {
+        res.set('Cache-Control', 'no-store').json(await read(req, caller))
+      } finally {
+        admission.end()
+      }
     })
   }
   answer('/board/todos', (req, caller) => readTodos(board, req, caller))
