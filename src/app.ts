@@ -145,6 +145,8 @@ export const createNode = (options: NodeOptions): Switchboard => {
   const { pingMs, maxWaitMs, bodyLimitBytes } = options
   const sse = pingMs === undefined ? undefined : { pingMs }
 
+  const limits = httpLimits(config, log)
+
   const feeds = createFeeds({
     watch: services.watch,
     auth,
@@ -155,6 +157,7 @@ export const createNode = (options: NodeOptions): Switchboard => {
     log,
     stopping: stopping.signal,
     onStream: (feed) => streamObserver(metrics, feed),
+    bounds: limits.bounds,
     ...defined({ sse }),
   })
   const board = createBoard({
@@ -168,12 +171,14 @@ export const createNode = (options: NodeOptions): Switchboard => {
     publicUrl,
     log,
     stopping: stopping.signal,
+    bounds: limits.bounds,
+    maxBodyValues: limits.maxBodyValues,
   })
   const { router, listener: handler } = createHttp({
     services,
     authenticate,
     adminToken,
-    ...httpLimits(config, log),
+    ...limits,
     log,
     publicUrl,
     version: VERSION,

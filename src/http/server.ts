@@ -11,7 +11,7 @@ import type { Log } from '../base/log.ts'
 import type { CardForm } from '../protocol/a2a/card-forms.ts'
 import { type CardSigner, createCardSigner } from '../protocol/a2a/card-signature.ts'
 import { extensionHeader, negotiate } from '../protocol/a2a/extensions.ts'
-import { turnOf } from '../protocol/agent/methods.ts'
+import { isBulky, turnOf } from '../protocol/agent/methods.ts'
 import {
   askedVersion,
   checkVersion,
@@ -28,6 +28,8 @@ import type { Authenticate, ReadQueue } from '../service/registry.ts'
 import type { CallFacts, ExchangeParts } from './bindings/exchange.ts'
 import { restRoute } from './bindings/rest-route.ts'
 import { type Route, rpcRoute } from './bindings/rpc-route.ts'
+import { createBounds, type HttpBounds } from './bounds/bounds.ts'
+import { guardUnread } from './bounds/unread.ts'
 import { cardRouter, type PublicUrl } from './cards.ts'
 import { fastPath } from './fast-path.ts'
 import { type OpsParts, opsRouter } from './ops.ts'
@@ -74,6 +76,8 @@ export interface HttpParts extends OpsParts {
   bodyTimeoutMs?: number
   /** How many JSON values a body may hold. */
   maxBodyValues?: number
+  /** What is shared with the feeds and the board. */
+  bounds?: HttpBounds
   /** The longest a blocking SendMessage waits, in milliseconds. */
   maxWaitMs?: number
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
@@ -134,8 +138,10 @@ const answerFailure =
     res.writeHead(status, { 'Content-Type': 'application/json; charset=utf-8' }).end(body)
   }
 
+type BoundedParts = HttpParts & { bounds: HttpBounds }
+
 /** What the endpoints of a surface have in common. */
-const shared = (parts: HttpParts, surface: Surface): ExchangeParts => {
+const shared = (parts: BoundedParts, surface: Surface): ExchangeParts => {
   const { observe, sse, stopping, authenticate, adminToken } = parts
   return {
     auth: createAuth({
@@ -148,6 +154,7 @@ const shared = (parts: HttpParts, surface: Surface): ExchangeParts => {
       closed: (outcome) => observe?.streamClosed?.(surface, outcome),
     },
     reauthorizer: parts.reauthorizer ?? createReauthorizer(),
+    ...parts.bounds,
     ...defined({ sse, stopping }),
   }
 }
@@ -189,7 +196,7 @@ const enterA2a =
   }
 
 /** POST /a2a/:queue: the version chooses the table. A GET is answered with the card. */
-const a2aRoute = (parts: HttpParts, versions: readonly Version[]): Route => {
+const a2aRoute = (parts: BoundedParts, versions: readonly Version[]): Route => {
   const enter = enterA2a(parts)
   return rpcRoute<QueueCall>({
     ...shared(parts, 'a2a'),
@@ -210,7 +217,10 @@ const a2aRoute = (parts: HttpParts, versions: readonly Version[]): Route => {
 }
 
 /** Everything below a queue's URL: path and version choose the row. */
-const a2aRestRoute = (parts: HttpParts, versions: readonly Version[]): express.RequestHandler => {
+const a2aRestRoute = (
+  parts: BoundedParts,
+  versions: readonly Version[],
+): express.RequestHandler => {
   return restRoute({
     ...shared(parts, 'a2a'),
     rest: createRest(reporting(parts, 'a2a')),
@@ -225,7 +235,7 @@ const a2aRestRoute = (parts: HttpParts, versions: readonly Version[]): express.R
 const REST_PATHS = /^\/a2a\/[^/]+\/.*[^/]/i
 
 /** POST /agent and POST /operator: one table, batches and notifications as JSON-RPC has them. */
-const apiRoute = (parts: HttpParts, surface: Surface, table: MethodTable): Route => {
+const apiRoute = (parts: BoundedParts, surface: Surface, table: MethodTable): Route => {
   const served = { table, writeError: apiError }
   return rpcRoute<Call>({
     ...shared(parts, surface),
@@ -234,7 +244,7 @@ const apiRoute = (parts: HttpParts, surface: Surface, table: MethodTable): Route
       tables: [served],
       writeError: apiError,
       batches: true,
-      ...(surface === 'agent' && { turnOf }),
+      ...(surface === 'agent' && { turnOf, isBulky }),
     }),
     body: bodyOptions(parts, ['application/json']),
     open: (_req, facts) => ({
@@ -251,7 +261,9 @@ export interface Http {
   listener: RequestListener
 }
 
-export const createHttp = (parts: HttpParts): Http => {
+export const createHttp = (options: HttpParts): Http => {
+  const { bounds = createBounds() } = options
+  const parts: BoundedParts = { ...options, bounds }
   const given = parts.publicUrl
   const publicUrl = typeof given === 'string' ? () => given : given
   const {
@@ -275,6 +287,9 @@ export const createHttp = (parts: HttpParts): Http => {
   if (parts.trustProxy !== undefined) app.set('trust proxy', parts.trustProxy)
   app.use((req, res, next) => {
     prepare(req, res)
+    res.once('prefinish', () => {
+      if (res.writableLength > 0) guardUnread(bounds.unread, res)
+    })
     next()
   })
   // The busiest come first, since express tries one path after the other.

@@ -36,12 +36,13 @@ const usePost = (allow: string) => ({
 export const rpcRoute = <C extends Call>(parts: RpcRouteParts<C>): Route => {
   const { rpc, body, open, queueOf, allow = 'POST' } = parts
   const answered = exchange(parts, {
-    answer: async (req, facts, res) => {
-      const text = await readText(req, body)
+    answer: async (req, facts, res, admission) => {
+      const text = await readText(req, body, admission)
       return rpc.answer({
         text,
         requestId: facts.requestId,
         eventsOnly: takesOnly(req.headers.accept, 'text/event-stream'),
+        beginStream: () => admission.beginStream(),
         ...open(req, facts, res),
       })
     },

@@ -108,6 +108,11 @@ export const AGENT_METHODS: MethodTable = {
   ),
 }
 
+const READS = ['todos.get', 'todos.messages', 'todos.list', 'todos.claim']
+
+/** Whether a call is answered with whole documents. */
+export const isBulky = ({ method }: { method: string }): boolean => READS.includes(method)
+
 /** Calls of a batch about one todo run in turn; one that names none waits for all, and all for it. */
 export const turnOf = ({ params }: { params?: unknown }): string | null => {
   const { id } = (typeof params === 'object' && params !== null ? params : {}) as { id?: unknown }
