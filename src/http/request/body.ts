@@ -19,8 +19,8 @@ export interface BodyOptions {
 const LIMIT_BYTES = 4 * 1024 * 1024
 const TIMEOUT_MS = 30_000
 /** How much longer, and at most how many more bytes, a body over the limit is read. */
-const LINGER_MS = 1_000
-const LINGER_BYTES = 8 * 1024 * 1024
+const OVERRUN_MS = 1_000
+const OVERRUN_BYTES = 8 * 1024 * 1024
 
 /** Whether anything follows the headers, according to them. */
 export const hasBody = ({ headers }: IncomingMessage): boolean =>
@@ -53,11 +53,11 @@ const collect = (req: IncomingMessage, limitBytes: number, timeoutMs: number): P
     const chunks: Buffer[] = []
     let bytes = 0
     let over = false
-    let linger: NodeJS.Timeout | undefined
+    let overrun: NodeJS.Timeout | undefined
 
     const done = (): void => {
       clearTimeout(timer)
-      clearTimeout(linger)
+      clearTimeout(overrun)
       req.off('data', add).off('end', end).off('close', broken).off('error', broken)
     }
     const refuse = (kind: 'too_large' | 'too_late'): void => {
@@ -67,13 +67,13 @@ const collect = (req: IncomingMessage, limitBytes: number, timeoutMs: number): P
     const exceed = (): void => {
       over = true
       chunks.length = 0
-      linger ??= setTimeout(() => refuse('too_large'), LINGER_MS)
+      overrun ??= setTimeout(() => refuse('too_large'), OVERRUN_MS)
     }
     const add = (chunk: Buffer): void => {
       bytes += chunk.length
       if (!over && bytes > limitBytes) exceed()
       if (!over) chunks.push(chunk)
-      else if (bytes > limitBytes + LINGER_BYTES) refuse('too_large')
+      else if (bytes > limitBytes + OVERRUN_BYTES) refuse('too_large')
     }
     const end = (): void => {
       if (over) refuse('too_large')
@@ -104,9 +104,9 @@ export const discardBody = (req: IncomingMessage): Promise<void> =>
     }
     const drop = (chunk: Buffer): void => {
       bytes += chunk.length
-      if (bytes > LINGER_BYTES) done()
+      if (bytes > OVERRUN_BYTES) done()
     }
-    const timer = setTimeout(done, LINGER_MS)
+    const timer = setTimeout(done, OVERRUN_MS)
     req.on('data', drop).on('end', done).on('close', done).on('error', done)
   })
 
