@@ -10,7 +10,7 @@ import { migrate } from '../store/postgres/migrate.ts'
 import { CliError, EXIT } from './exit.ts'
 import { reachConfigured } from './probe.ts'
 import type { DrainOption, LingerOption } from './program.ts'
-import { LINGER_MS, type Life } from './run-until-signal.ts'
+import { LAST_MS, type Life } from './run-until-signal.ts'
 
 /** Keeps the data directory for this process alone, until it ends. Throws CliError (in use). */
 export const holdDataDir = async (life: Life, { dataDir }: Config): Promise<void> => {
@@ -98,7 +98,7 @@ export const startServer = async (
     config,
     ...opened,
     log,
-    drainMs: drainSeconds * 1000 - LINGER_MS,
+    drainMs: drainSeconds * 1000 - LAST_MS,
     lingerMs: lingerSeconds * 1000,
   })
   const { url } = await life.step(

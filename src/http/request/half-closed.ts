@@ -64,10 +64,10 @@ export const probeHalfClosed = (server: Server): void => {
   server.on('request', (_req, res) => {
     if (res.socket) latest.set(res.socket, res)
   })
-  server.on('connection', (socket) => {
-    socket.once('end', () => {
-      const res = latest.get(socket)
-      if (res && !res.closed && !res.writableEnded) verdicts.set(res, probeUntilOver(res))
-    })
-  })
+  // One function for all, since there are thousands of connections.
+  function end(this: Socket): void {
+    const res = latest.get(this)
+    if (res && !res.closed && !res.writableEnded) verdicts.set(res, probeUntilOver(res))
+  }
+  server.on('connection', (socket) => void socket.on('end', end))
 }

@@ -151,8 +151,10 @@ export const migrate = async (
     while (!(await takesLock(client, pooled))) await sleep(LOCK_POLL_MS)
     const { missing } = await compare(client)
     if (missing.length === 0) {
-      // One that was killed right after the last migration has left knex's own lock behind.
-      await client.query(`update ${TABLE}_lock set is_locked = 0 where is_locked <> 0`)
+      // One that was killed right after the last migration has left knex's own lock behind. It is looked
+      // at first, since a database that is read-only takes no update, not even of no row.
+      const { rowCount } = await client.query(`select from ${TABLE}_lock where is_locked <> 0`)
+      if (rowCount) await client.query(`update ${TABLE}_lock set is_locked = 0`)
       return { applied: [] }
     }
     // The snapshot of the last query stays open as long as its transaction, and an index that is built
