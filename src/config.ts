@@ -7,6 +7,7 @@ import { isIP } from 'node:net'
 import path from 'node:path'
 import { z } from 'zod'
 import { type CardKey, readCardKeys } from './config/card-keys.ts'
+import { readSecretKeys, type SecretKey } from './config/secret-keys.ts'
 
 /**
  * An idle connection is kept for longer than the common load balancers keep theirs (60 s), so that
@@ -39,6 +40,8 @@ export interface Config {
   webhookAllowHttp: boolean
   /** CIDRs, addresses and host names that webhooks may lead to although they are not public. */
   webhookAllow: readonly string[]
+  /** The first seals the secrets of webhooks, all open them. None: they are stored plain. */
+  secretKeys?: readonly SecretKey[]
   logLevel: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace' | 'silent'
 }
 
@@ -139,6 +142,12 @@ const cardKeys = z.string().transform((text, context) => {
   return keys
 })
 
+const secretKeys = z.string().transform((text, context) => {
+  const { keys, problems } = readSecretKeys(text)
+  for (const message of problems) context.addIssue({ code: 'custom', message })
+  return keys
+})
+
 const hostProblem = (text: string): string | null =>
   /^[\w.:-]+$/.test(text) ? null : 'must be a host name or an IP address alone'
 
@@ -192,6 +201,7 @@ const MEMBERS: { readonly [K in keyof Config]-?: [string, Config[K], z.ZodType<C
   adminToken: ['SWITCHBOARD_ADMIN_TOKEN', null, token(16)],
   metricsToken: ['SWITCHBOARD_METRICS_TOKEN', null, token(1)],
   webhookAllowHttp: ['SWITCHBOARD_WEBHOOK_ALLOW_HTTP', false, flag],
+  secretKeys: ['SWITCHBOARD_SECRET_KEYS', [], secretKeys],
   webhookAllow: ['SWITCHBOARD_WEBHOOK_ALLOW_CIDRS', [], sound(targetsProblem, listOf)],
   logLevel: [
     'LOG_LEVEL',

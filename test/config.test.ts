@@ -31,6 +31,7 @@ describe('what is read', () => {
       metricsToken: null,
       webhookAllowHttp: false,
       webhookAllow: [],
+      secretKeys: [],
       logLevel: 'info',
     })
   })
@@ -52,6 +53,7 @@ describe('what is read', () => {
       SWITCHBOARD_METRICS_TOKEN: 'm',
       SWITCHBOARD_WEBHOOK_ALLOW_HTTP: 'true',
       SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: '10.0.0.0/8, localhost',
+      SWITCHBOARD_SECRET_KEYS: 'ab'.repeat(32),
       LOG_LEVEL: 'debug',
     }
     expect(readConfig(env)).toEqual({
@@ -69,6 +71,7 @@ describe('what is read', () => {
       metricsToken: 'm',
       webhookAllowHttp: true,
       webhookAllow: ['10.0.0.0/8', 'localhost'],
+      secretKeys: [{ id: expect.stringMatching(/^[0-9a-f]{8}$/), key: Buffer.alloc(32, 0xab) }],
       logLevel: 'debug',
     })
   })
