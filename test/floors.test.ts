@@ -103,7 +103,7 @@ const INNER: Record<string, readonly (readonly string[])[]> = {
     ['claims', 'sweeps', 'board'],
     ['operator'],
   ],
-  http: [['request'], ['stream'], ['bindings'], ['board'], ['.']],
+  http: [['bounds'], ['request'], ['stream'], ['bindings'], ['board'], ['.']],
 }
 
 const MAX_FILES = 13

@@ -73,8 +73,8 @@ export const createOutbox = (parts: OutboxParts): Outbox => {
 
   /** The delivery as it can be sent; null where it cannot, and that is written. */
   const readied = async (leased: LeasedDelivery): Promise<LeasedDelivery | null> => {
-    if (leased.revoked) {
-      await settleAs(leased, never(REVOKED), 0)
+    if (leased.withdrawn) {
+      await settleDelivery(database, leased, never(WITHDRAWN[leased.withdrawn]), 0)
       return null
     }
     try {
@@ -103,7 +103,7 @@ export const createOutbox = (parts: OutboxParts): Outbox => {
       }
       for (const [n, payload] of (await payloads.of(some)).entries()) {
         if (payload) owed.push({ ...some[n]!, payload })
-        else await settleAs(some[n]!, never(GONE), 0)
+        else await settleDelivery(database, some[n]!, never(GONE), 0)
         length += payload?.body.length ?? 0
       }
     }
@@ -148,7 +148,10 @@ export const createOutbox = (parts: OutboxParts): Outbox => {
 }
 
 const GONE = 'its event, or its task, is not kept any more'
-const REVOKED = 'the endpoint that made the config was revoked'
+const WITHDRAWN = {
+  revoked: 'the endpoint that made the config was revoked',
+  right: 'the endpoint that made the config may not see the task any more',
+}
 
 /** Given up without an attempt. */
 const never = (reason: string): Verdict => ({
