@@ -120,11 +120,13 @@ test('rows from before there was a key are shown and told by a node that has one
   expect(await storedOf(made.app, made.id)).toMatchObject([
     { token: 'tok-1', credentials: 'cred-1', secret: expect.stringMatching(/^whsec_/) },
   ])
-  const { a2a, worker } = made.on(await beside(made.app, first))
+  const node = await beside(made.app, first)
+  const { a2a, worker } = made.on(node)
   const { result } = await a2a.call('GetTaskPushNotificationConfig', { taskId: made.id, id: 'c' })
   expect(result.token).toBe('tok-1')
   await worker.claim()
   expect(await made.told()).toMatchObject(TOLD)
+  await node.stop()
 })
 
 test('after a rotation the old rows are read, and new ones sealed with the new key', async () => {
@@ -138,6 +140,7 @@ test('after a rotation the old rows are read, and new ones sealed with the new k
   await worker.claim()
   expect(await made.told()).toMatchObject(TOLD)
   expect((await made.receiver.came('/new', 1))[0]?.headers).toMatchObject(TOLD)
+  await node.stop()
 })
 
 test('a node without the key tells and shows nothing of it, and leaves it to one that has it', async () => {

@@ -49,6 +49,7 @@ test('a client with silent receivers on many hosts holds all slots while alone, 
   // Those that were under way ended, and perhaps one more came in beside.
   expect(toldOf(silent) - before).toBeLessThanOrEqual(2 * SLOTS.concurrency)
   expect(toldOf(silent)).toBeLessThan(BACKLOG)
+  await app.stop()
 })
 
 test('also at one and the same host: the slots of a host go round over those who call it', async () => {
@@ -64,10 +65,14 @@ test('also at one and the same host: the slots of a host go round over those who
   await owe(modest, [`${shared.url}/h`])
   await shared.came('/h', 1)
   expect(shared.told.length - before).toBeLessThanOrEqual(2 * SLOTS.perHost + 1)
+  await app.stop()
 })
 
 test('many ports of one address are one host', async () => {
-  const app = await startPushApp({ push: { ...SLOTS, timeoutMs: 60_000, maxAttempts: 1 } })
+  const app = await startPushApp({
+    push: { ...SLOTS, timeoutMs: 60_000, maxAttempts: 1 },
+    drainMs: 500,
+  })
   const silent = await Promise.all(repeated(8, () => startReceiver(() => 'hang')))
   const other = await startReceiver(() => 200, '127.0.0.2')
   const people = await peopleOf(app, 'ports')
@@ -84,6 +89,7 @@ test('many ports of one address are one host', async () => {
   await owe(people, [`${silent[0]!.url}/again`, `${other.url}/again`])
   await other.came('/again', 1)
   expect(toldOf(silent)).toBe(SLOTS.perHost)
+  await app.stop()
 })
 
 test('a share is even over those who have something under way and one more, and never none', () => {

@@ -58,8 +58,9 @@ const LEASED = columnsOf<LeasedDelivery>()(
         when not d.queue = any(e.queues) then 'right'
         when 'answer' = any(e.verbs) then null
         when not 'send' = any(e.verbs) then 'right'
-        when exists (select from todos t where t.id = ${l}.todo_id and t.client_id = e.id) then null
-        else 'right' end
+        -- A todo that is gone is nobody's; that is told as such.
+        when exists (select from todos t
+          where t.id = ${l}.todo_id and t.client_id is distinct from e.id) then 'right' end
       from endpoints e where e.id = ${l}.endpoint_id)`,
   },
 )
