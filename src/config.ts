@@ -7,6 +7,7 @@ import { isIP } from 'node:net'
 import path from 'node:path'
 import { z } from 'zod'
 import { type CardKey, readCardKeys } from './config/card-keys.ts'
+import { readSecretKeys, type SecretKey } from './config/secret-keys.ts'
 
 /**
  * An idle connection is kept for longer than the common load balancers keep theirs (60 s), so that
@@ -48,6 +49,8 @@ export interface Config {
   webhookAllowHttp: boolean
   /** CIDRs, addresses and host names that webhooks may lead to although they are not public. */
   webhookAllow: readonly string[]
+  /** The first seals the secrets of webhooks, all open them. None: they are stored plain. */
+  secretKeys?: readonly SecretKey[]
   /**
    * Which proxies are believed about where a request came from: how many of them there are, or their
    * addresses. Absent or null: none is.
@@ -165,6 +168,12 @@ const cardKeys = z.string().transform((text, context) => {
   return keys
 })
 
+const secretKeys = z.string().transform((text, context) => {
+  const { keys, problems } = readSecretKeys(text)
+  for (const message of problems) context.addIssue({ code: 'custom', message })
+  return keys
+})
+
 const hostProblem = (text: string): string | null =>
   /^[\w.:-]+$/.test(text) ? null : 'must be a host name or an IP address alone'
 
@@ -243,6 +252,7 @@ const MEMBERS: { readonly [K in keyof Config]-?: [string, Config[K], z.ZodType<C
   maxStreamsPerEndpoint: ['SWITCHBOARD_MAX_STREAMS_PER_ENDPOINT', 1000, wholeNumber(1, 10_000)],
   inFlightMegabytes: ['SWITCHBOARD_IN_FLIGHT_MB', null, wholeNumber(32, 65_536)],
   webhookAllowHttp: ['SWITCHBOARD_WEBHOOK_ALLOW_HTTP', false, flag],
+  secretKeys: ['SWITCHBOARD_SECRET_KEYS', [], secretKeys],
   webhookAllow: ['SWITCHBOARD_WEBHOOK_ALLOW_CIDRS', [], sound(targetsProblem, listOf)],
   trustProxy: ['SWITCHBOARD_TRUST_PROXY', null, sound(proxiesProblem, proxies)],
   logLevel: [

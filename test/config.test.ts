@@ -37,6 +37,7 @@ describe('what is read', () => {
       inFlightMegabytes: null,
       webhookAllowHttp: false,
       webhookAllow: [],
+      secretKeys: [],
       trustProxy: null,
       logLevel: 'info',
     })
@@ -64,6 +65,7 @@ describe('what is read', () => {
       SWITCHBOARD_IN_FLIGHT_MB: '64',
       SWITCHBOARD_WEBHOOK_ALLOW_HTTP: 'true',
       SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: '10.0.0.0/8, localhost',
+      SWITCHBOARD_SECRET_KEYS: 'ab'.repeat(32),
       SWITCHBOARD_TRUST_PROXY: '2',
       LOG_LEVEL: 'debug',
     }
@@ -87,6 +89,7 @@ describe('what is read', () => {
       inFlightMegabytes: 64,
       webhookAllowHttp: true,
       webhookAllow: ['10.0.0.0/8', 'localhost'],
+      secretKeys: [{ id: expect.stringMatching(/^[0-9a-f]{8}$/), key: Buffer.alloc(32, 0xab) }],
       trustProxy: 2,
       logLevel: 'debug',
     })

@@ -18,6 +18,7 @@ import { createClaimCooldown } from '../service/claims/cooldown.ts'
 import { createWaiters } from '../service/claims/waiters.ts'
 import { createOperatorService } from '../service/operator/operator.ts'
 import { createPush } from '../service/push/configs.ts'
+import { createSealing } from '../service/push/sealing.ts'
 import { createRegistry } from '../service/registry.ts'
 import { createAnswerSchemas } from '../service/schemas/answers.ts'
 import { createSweepRunner } from '../service/sweep-runner.ts'
@@ -100,7 +101,8 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
   const conversations = createConversations(shared)
   const childTasks = createChildTasks(shared)
   const guard = createGuard({ allowHttp, allow, own: listening })
-  const push = createPush({ database, urlProblem: guard.urlProblem, newSecret })
+  const sealing = createSealing(options.config.secretKeys ?? [])
+  const push = createPush({ database, urlProblem: guard.urlProblem, newSecret, sealing })
   const schemas = createAnswerSchemas({ log })
   const reply = createReply({ ...shared, conversations, push, schemas })
   const keys = createKeys(shared)
@@ -131,7 +133,13 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
     retention: createRetention(shared),
     onSequenced: watch.sequenced,
   })
-  const webhooks = createWebhooks(options.push, { ...shared, log, guard, stopping: parts.stopping })
+  const webhooks = createWebhooks(options.push, {
+    ...shared,
+    log,
+    guard,
+    sealing,
+    stopping: parts.stopping,
+  })
   const supervisor = createBackground(options, { wakes, log, metrics, sweep, webhooks })
   const waits = [watch, waiters, cooldown, conversations, childTasks]
 

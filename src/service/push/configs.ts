@@ -22,6 +22,7 @@ import {
 } from '../../store/push/configs.ts'
 import { listDeliveries, retryDelivery } from '../../store/push/delivery-log.ts'
 import type { Parts } from '../parts.ts'
+import { type Sealing, Unreadable } from './sealing.ts'
 import { violationsOf } from './violations.ts'
 
 interface PushPage {
@@ -66,6 +67,7 @@ interface PushParts extends Pick<Parts, 'database'> {
   /** What is wrong with a webhook's URL, or null if it may be kept. */
   urlProblem: (url: string) => string | null
   newSecret: () => string
+  sealing: Sealing
 }
 
 /** What the rest of the services may do with configs. */
@@ -78,17 +80,37 @@ export interface Push extends PushService {
 
 const OVERLAP_SECONDS = 86_400
 
-export const createPush = ({ database, urlProblem, newSecret }: PushParts): Push => {
+/** Only a node with another list of keys, or a row that was changed, comes to this. */
+const CANNOT_BE_READ = 'A secret of this config cannot be read by this node'
+
+export const createPush = ({ database, urlProblem, newSecret, sealing }: PushParts): Push => {
   const vet: Push['vet'] = (config, caller) => {
     const violations = violationsOf(config, urlProblem)
     if (violations.length > 0) throw new Refusal('invalid', { violations })
     const endpointId = caller.kind === 'endpoint' ? caller.endpoint.id : null
-    return { ...config, id: config.id ?? randomUUID(), secret: newSecret(), endpointId }
+    const id = config.id ?? randomUUID()
+    const secret = newSecret()
+    const stored = {
+      token: sealing.seal(config.token, id, 'token'),
+      credentials: sealing.seal(config.authentication?.credentials, id, 'credentials'),
+      secret: sealing.seal(secret, id, 'secret'),
+    }
+    return { ...config, id, secret, endpointId, stored }
+  }
+
+  /** With its token as its owner gave it. */
+  const shown = (config: PushConfig): PushConfig => {
+    try {
+      return { ...config, token: sealing.open(config.token, config.id, 'token') }
+    } catch (error) {
+      if (!(error instanceof Unreadable)) throw error
+      throw Object.assign(new Refusal('unavailable', {}, CANNOT_BE_READ), { cause: error })
+    }
   }
 
   const put: Push['put'] = async (session, todoId, config, scope) => {
     const kept = await putPushConfig(session, todoId, config, scope)
-    if (kept) return kept
+    if (kept) return shown(kept)
     const limit = `the task has ${PUSH_CONFIGS_AT_MOST} push notification configs, which is the limit`
     throw invalid(config.path ? `${config.path}.id` : 'id', limit)
   }
@@ -101,12 +123,13 @@ export const createPush = ({ database, urlProblem, newSecret }: PushParts): Push
       const made = await database.transaction((session) => put(session, todoId, kept, scope))
       return { config: made, secret: kept.secret }
     },
-    get: async (todoId, id, scope) => orNotFound(await readPushConfig(database, todoId, id, scope)),
+    get: async (todoId, id, scope) =>
+      shown(orNotFound(await readPushConfig(database, todoId, id, scope))),
     list: async (todoId, { pageSize, pageToken }, scope) => {
       const limit = Math.min(pageSize ?? PUSH_CONFIGS_AT_MOST, PUSH_CONFIGS_AT_MOST)
       const after = pageToken === undefined ? '' : decodeToken(pageToken)
       const found = await readPushConfigs(database, todoId, { after, limit: limit + 1 }, scope)
-      const configs = found.slice(0, limit)
+      const configs = found.slice(0, limit).map(shown)
       const last = configs.at(-1)
       const more = found.length > limit && last
       return { configs, nextPageToken: more ? encodeToken(last.id) : '' }
@@ -115,7 +138,7 @@ export const createPush = ({ database, urlProblem, newSecret }: PushParts): Push
 
     rotateSecret: async (todoId, id, overlapSeconds = OVERLAP_SECONDS) => {
       const secret = newSecret()
-      const rotation = { secret, overlapSeconds }
+      const rotation = { secret: sealing.seal(secret, id, 'secret'), overlapSeconds }
       return {
         secret,
         previousUntil: orNotFound(await rotatePushSecret(database, todoId, id, rotation)),
