@@ -17,6 +17,7 @@ import { createAgentService } from '../service/claims/agent.ts'
 import { createClaimCooldown } from '../service/claims/cooldown.ts'
 import { createWaiters } from '../service/claims/waiters.ts'
 import { createOperatorService } from '../service/operator/operator.ts'
+import { createPageTokens } from '../service/page-tokens.ts'
 import { createPush } from '../service/push/configs.ts'
 import { createRegistry } from '../service/registry.ts'
 import { createSweepRunner } from '../service/sweep-runner.ts'
@@ -91,7 +92,8 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
   const { database, wakes } = createConnections(options, { log, metrics })
   const registry = createRegistry({ database, wakes })
   const pollMs = options.pollMs ?? POLL_MS
-  const shared = { database, registry, wakes, metrics, log, pollMs }
+  const pages = createPageTokens(database)
+  const shared = { database, registry, wakes, metrics, pages, log, pollMs }
 
   const waiters = createWaiters(shared)
   const cooldown = createClaimCooldown(shared)
@@ -99,7 +101,7 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
   const conversations = createConversations(shared)
   const childTasks = createChildTasks(shared)
   const guard = createGuard({ allowHttp, allow, own: listening })
-  const push = createPush({ database, urlProblem: guard.urlProblem, newSecret })
+  const push = createPush({ database, pages, urlProblem: guard.urlProblem, newSecret })
   const reply = createReply({ ...shared, conversations, push })
   const keys = createKeys(shared)
   const sendRate = createSendRate()

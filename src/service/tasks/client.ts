@@ -71,7 +71,7 @@ export interface ClientService {
   cancel(id: string, scope: Scope): Promise<TodoView>
 }
 
-interface ClientParts extends Pick<Parts, 'database' | 'registry' | 'metrics'> {
+interface ClientParts extends Pick<Parts, 'database' | 'registry' | 'metrics' | 'pages'> {
   reply: Reply
   submitter: Submitter
   keys: Keys
@@ -79,7 +79,7 @@ interface ClientParts extends Pick<Parts, 'database' | 'registry' | 'metrics'> {
 }
 
 export const createClientService = (parts: ClientParts): ClientService => {
-  const { database, registry, reply, submitter, keys, push, metrics } = parts
+  const { database, registry, reply, submitter, keys, push, metrics, pages } = parts
   const readBatched = createBatcher<{ id: string; scope: Scope }, TodoView | null>({
     keyOf: ({ scope }) => JSON.stringify(scope),
     runOne: ({ id, scope }) => readView(database, id, scope),
@@ -114,7 +114,10 @@ export const createClientService = (parts: ClientParts): ClientService => {
       })
     },
     get: async (id, scope) => orNotFound(await readBatched({ id, scope })),
-    list: (filter, scope) => listTodos(database, filter, scope),
+    list: (filter, scope) =>
+      pages.read({ list: 'tasks', reader: scope }, filter, (page) =>
+        listTodos(database, page, scope),
+      ),
     cancel: (id, scope) => cancelTodo(database, metrics, id, scope),
   }
 }
