@@ -13,6 +13,7 @@ import { defined } from './base/defined.ts'
 import { createLog, type Log } from './base/log.ts'
 import { createMetrics, type Metrics } from './base/metrics.ts'
 import { VERSION } from './base/version.ts'
+import type { Config } from './config.ts'
 import { createAnswerPage } from './http/board/answer-page.ts'
 import { createSnapshots } from './http/board/cards.ts'
 import { createBoard, createBoardAuth } from './http/board/routes.ts'
@@ -104,6 +105,10 @@ const createRights = ({ config, recheckMs }: NodeOptions, parts: RightsParts) =>
   return { auth, boardAuth: createBoardAuth(auth, sessions), reauthorizer }
 }
 
+/** What a node believes of where a request comes from. */
+const browsersOf = ({ trustProxy, corsOrigins }: Config) =>
+  defined({ trustProxy: trustProxy ?? undefined, corsOrigins })
+
 /** A node with everything that can be set, for tests and benchmarks. */
 export const createNode = (options: NodeOptions): Switchboard => {
   const { config } = options
@@ -183,7 +188,8 @@ export const createNode = (options: NodeOptions): Switchboard => {
     feeds: board.use(feeds, createAnswerPage({ links: services.answerLinks, log })),
     stopping: stopping.signal,
     observe,
-    ...defined({ sse, maxWaitMs, bodyLimitBytes, trustProxy: config.trustProxy ?? undefined }),
+    ...browsersOf(config),
+    ...defined({ sse, maxWaitMs, bodyLimitBytes }),
   })
 
   /** Calls under way need everything else, so they end first, and get most of the time. */

@@ -31,6 +31,8 @@ export interface Config {
   webhookAllowHttp: boolean
   /** CIDRs, addresses and host names that webhooks may lead to although they are not public. */
   webhookAllow: readonly string[]
+  /** Origins whose pages may call the APIs from a browser; `*` stands for all. */
+  corsOrigins?: readonly string[]
   /**
    * Which proxies are believed about where a request came from: how many of them there are, or their
    * addresses. Absent or null: none is.
@@ -165,6 +167,16 @@ const flag = z
   .enum(['true', 'false'], { error: 'must be true or false' })
   .transform((text) => text === 'true')
 
+/** Whether this is an origin just as a browser would write it, or stands for all of them. */
+const isOrigin = (entry: string): boolean =>
+  entry === '*' ||
+  (/^https?:[^*]*$/.test(entry) && URL.canParse(entry) && new URL(entry).origin === entry)
+
+const originsProblem = (text: string): string | null =>
+  listOf(text).length > 0 && listOf(text).every(isOrigin)
+    ? null
+    : "must be a list of origins such as https://app.example:8443, with commas between and no '/' at their end, or *"
+
 /** Whether the entry is a CIDR, an address, or one of the names that express knows for some. */
 const isProxy = (entry: string): boolean =>
   ['loopback', 'linklocal', 'uniquelocal'].includes(entry) ||
@@ -200,6 +212,7 @@ const MEMBERS: { readonly [K in keyof Config]-?: [string, Config[K], z.ZodType<C
   metricsToken: ['SWITCHBOARD_METRICS_TOKEN', null, token(1)],
   webhookAllowHttp: ['SWITCHBOARD_WEBHOOK_ALLOW_HTTP', false, flag],
   webhookAllow: ['SWITCHBOARD_WEBHOOK_ALLOW_CIDRS', [], sound(targetsProblem, listOf)],
+  corsOrigins: ['SWITCHBOARD_CORS_ORIGINS', [], sound(originsProblem, listOf)],
   trustProxy: ['SWITCHBOARD_TRUST_PROXY', null, sound(proxiesProblem, proxies)],
   logLevel: [
     'LOG_LEVEL',
