@@ -5,15 +5,17 @@
  */
 import { setMaxListeners } from 'node:events'
 import type { Express } from 'express'
+import { addressOf } from './app/address.ts'
 import { createCore } from './app/core.ts'
+import { httpLimits } from './app/http-limits.ts'
 import { httpObserver, streamObserver } from './app/observe.ts'
 import type { NodeOptions, SwitchboardOptions } from './app/options.ts'
-import { drain } from './background/drain.ts'
+import { drain, type Stop } from './background/drain.ts'
 import { defined } from './base/defined.ts'
 import { createLog, type Log } from './base/log.ts'
 import { createMetrics, type Metrics } from './base/metrics.ts'
 import { VERSION } from './base/version.ts'
-import type { Config } from './config.ts'
+import { type Config, KEEP_ALIVE_SECONDS } from './config.ts'
 import { createAnswerPage } from './http/board/answer-page.ts'
 import { createSnapshots } from './http/board/cards.ts'
 import { createBoard, createBoardAuth } from './http/board/routes.ts'
@@ -109,6 +111,14 @@ const createRights = ({ config, recheckMs }: NodeOptions, parts: RightsParts) =>
 const browsersOf = ({ trustProxy, corsOrigins }: Config) =>
   defined({ trustProxy: trustProxy ?? undefined, corsOrigins })
 
+const listenerOf = ({ config, lingerMs }: NodeOptions) =>
+  createListener({
+    host: config.host,
+    port: config.port,
+    keepAliveSeconds: config.keepAliveSeconds ?? KEEP_ALIVE_SECONDS,
+    lingerMs,
+  })
+
 /** A node with everything that can be set, for tests and benchmarks. */
 export const createNode = (options: NodeOptions): Switchboard => {
   const { config } = options
@@ -118,8 +128,8 @@ export const createNode = (options: NodeOptions): Switchboard => {
   const stopping = new AbortController()
   // Each request under way adds a listener, so many at once are no leak.
   setMaxListeners(0, stopping.signal)
-  const listener = createListener({ host: config.host, port: config.port })
-  const publicUrl = (): string => config.publicUrl ?? listener.url()
+  const listener = listenerOf(options)
+  const publicUrl = addressOf(config, listener.url)
   const core = createCore(options, {
     log,
     metrics,
@@ -139,6 +149,8 @@ export const createNode = (options: NodeOptions): Switchboard => {
   const { pingMs, maxWaitMs, bodyLimitBytes } = options
   const sse = pingMs === undefined ? undefined : { pingMs }
 
+  const limits = httpLimits(config, log)
+
   const feeds = createFeeds({
     watch: services.watch,
     auth,
@@ -149,6 +161,7 @@ export const createNode = (options: NodeOptions): Switchboard => {
     log,
     stopping: stopping.signal,
     onStream: (feed) => streamObserver(metrics, feed),
+    bounds: limits.bounds,
     ...defined({ sse }),
   })
   const board = createBoard({
@@ -162,12 +175,14 @@ export const createNode = (options: NodeOptions): Switchboard => {
     publicUrl,
     log,
     stopping: stopping.signal,
+    bounds: limits.bounds,
+    maxBodyValues: limits.maxBodyValues,
   })
   const { router, listener: handler } = createHttp({
     services,
     authenticate,
     adminToken,
-    metricsToken: config.metricsToken,
+    ...limits,
     log,
     publicUrl,
     version: VERSION,
@@ -193,12 +208,8 @@ export const createNode = (options: NodeOptions): Switchboard => {
   })
 
   /** Calls under way need everything else, so they end first, and get most of the time. */
-  const drained = (): Promise<void> =>
-    drain(
-      [{ part: 'calls', owedMs: 0, run: (ms) => listener.stop(ms) }, ...core.stops],
-      options.drainMs ?? DRAIN_MS,
-      log,
-    )
+  const calls: Stop = { part: 'calls', owedMs: 0, run: (ms) => listener.stop(ms) }
+  const drained = () => drain([calls, ...core.stops], options.drainMs ?? DRAIN_MS, log)
   let stopped: Promise<void> | null = null
 
   return {

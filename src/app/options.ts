@@ -22,6 +22,11 @@ export interface SwitchboardOptions {
   poolSize?: number
   /** How long stopping may take in all, in ms; most of it is left to the calls in progress. */
   drainMs?: number
+  /**
+   * How long `stop` keeps idle connections open, in ms, so that a request which is on its way over
+   * one is answered with `Connection: close` and does not fail. Default: 0.
+   */
+  lingerMs?: number
 }
 
 /** What tests and benchmarks may set as well: the package does not promise these. */

@@ -11,7 +11,7 @@ import type { Log } from '../base/log.ts'
 import type { CardForm } from '../protocol/a2a/card-forms.ts'
 import { type CardSigner, createCardSigner } from '../protocol/a2a/card-signature.ts'
 import { extensionHeader, negotiate } from '../protocol/a2a/extensions.ts'
-import { turnOf } from '../protocol/agent/methods.ts'
+import { isBulky, turnOf } from '../protocol/agent/methods.ts'
 import {
   askedVersion,
   checkVersion,
@@ -28,7 +28,9 @@ import type { Authenticate, ReadQueue } from '../service/registry.ts'
 import type { CallFacts, ExchangeParts } from './bindings/exchange.ts'
 import { restRoute } from './bindings/rest-route.ts'
 import { type Route, rpcRoute } from './bindings/rpc-route.ts'
-import { cardRouter } from './cards.ts'
+import { createBounds, type HttpBounds } from './bounds/bounds.ts'
+import { guardUnread } from './bounds/unread.ts'
+import { cardRouter, type PublicUrl } from './cards.ts'
 import { fastPath } from './fast-path.ts'
 import { type OpsParts, opsRouter } from './ops.ts'
 import { createAuth } from './request/auth.ts'
@@ -62,7 +64,7 @@ export interface HttpParts extends OpsParts {
   adminToken: string | null
   log: Pick<Log, 'debug' | 'warn' | 'error'>
   /** Where clients reach us, with or without a trailing slash; a function is called at each use. */
-  publicUrl: string | (() => string)
+  publicUrl: string | PublicUrl
   /** The agent card for clients that name no version; absent: the hybrid one. */
   cardForm?: Exclude<CardForm, '0.3'>
   /** Absent: cards are not signed. */
@@ -73,6 +75,10 @@ export interface HttpParts extends OpsParts {
   feeds?: Router
   bodyLimitBytes?: number
   bodyTimeoutMs?: number
+  /** How many JSON values a body may hold. */
+  maxBodyValues?: number
+  /** What is shared with the feeds and the board. */
+  bounds?: HttpBounds
   /** The longest a blocking SendMessage waits, in milliseconds. */
   maxWaitMs?: number
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
@@ -138,8 +144,10 @@ const answerFailure =
     res.writeHead(status, { 'Content-Type': 'application/json; charset=utf-8' }).end(body)
   }
 
+type BoundedParts = HttpParts & { bounds: HttpBounds }
+
 /** What the endpoints of a surface have in common. */
-const shared = (parts: HttpParts, surface: Surface): ExchangeParts => {
+const shared = (parts: BoundedParts, surface: Surface): ExchangeParts => {
   const { observe, sse, stopping, authenticate, adminToken } = parts
   return {
     auth: createAuth({
@@ -152,6 +160,7 @@ const shared = (parts: HttpParts, surface: Surface): ExchangeParts => {
       closed: (outcome) => observe?.streamClosed?.(surface, outcome),
     },
     reauthorizer: parts.reauthorizer ?? createReauthorizer(),
+    ...parts.bounds,
     ...defined({ sse, stopping }),
   }
 }
@@ -163,9 +172,10 @@ const reporting = ({ log, observe }: HttpParts, surface: Surface) => ({
 })
 
 const bodyOptions = (
-  { bodyLimitBytes, bodyTimeoutMs }: HttpParts,
+  { bodyLimitBytes, bodyTimeoutMs, maxBodyValues: maxValues }: HttpParts,
   mediaTypes: readonly string[],
-): BodyOptions => defined({ mediaTypes, limitBytes: bodyLimitBytes, timeoutMs: bodyTimeoutMs })
+): BodyOptions =>
+  defined({ mediaTypes, limitBytes: bodyLimitBytes, timeoutMs: bodyTimeoutMs, maxValues })
 
 const A2A_MEDIA_TYPES = ['application/json', 'application/a2a+json']
 
@@ -191,8 +201,8 @@ const enterA2a =
     return { ...facts, services, access, queue, dialect, extensions, setHeader }
   }
 
-/** POST /a2a/:queue: the version chooses the table. */
-const a2aRoute = (parts: HttpParts, versions: readonly Version[]): Route => {
+/** POST /a2a/:queue: the version chooses the table. A GET is answered with the card. */
+const a2aRoute = (parts: BoundedParts, versions: readonly Version[]): Route => {
   const enter = enterA2a(parts)
   return rpcRoute<QueueCall>({
     ...shared(parts, 'a2a'),
@@ -203,6 +213,7 @@ const a2aRoute = (parts: HttpParts, versions: readonly Version[]): Route => {
       batches: false,
     }),
     body: bodyOptions(parts, A2A_MEDIA_TYPES),
+    allow: 'GET, HEAD, POST',
     queueOf: requestedQueue,
     open: (req, facts, res) => {
       const serve = () => versionFor(versions, ...requestedVersion(req))
@@ -212,14 +223,16 @@ const a2aRoute = (parts: HttpParts, versions: readonly Version[]): Route => {
 }
 
 /** Everything below a queue's URL: path and version choose the row. */
-const a2aRestRoute = (parts: HttpParts, versions: readonly Version[]): express.RequestHandler => {
+const a2aRestRoute = (
+  parts: BoundedParts,
+  versions: readonly Version[],
+): express.RequestHandler => {
   return restRoute({
     ...shared(parts, 'a2a'),
     rest: createRest(reporting(parts, 'a2a')),
     body: bodyOptions(parts, A2A_MEDIA_TYPES),
     versions,
-    checkVersion: (req, query, version) =>
-      checkVersion(versions, req.get('A2A-Version'), query.get('A2A-Version'), version),
+    checkVersion: (req, version) => checkVersion(versions, ...requestedVersion(req), version),
     enter: enterA2a(parts),
   })
 }
@@ -228,7 +241,7 @@ const a2aRestRoute = (parts: HttpParts, versions: readonly Version[]): express.R
 const REST_PATHS = /^\/a2a\/[^/]+\/.*[^/]/i
 
 /** POST /agent and POST /operator: one table, batches and notifications as JSON-RPC has them. */
-const apiRoute = (parts: HttpParts, surface: Surface, table: MethodTable): Route => {
+const apiRoute = (parts: BoundedParts, surface: Surface, table: MethodTable): Route => {
   const served = { table, writeError: apiError }
   return rpcRoute<Call>({
     ...shared(parts, surface),
@@ -237,7 +250,7 @@ const apiRoute = (parts: HttpParts, surface: Surface, table: MethodTable): Route
       tables: [served],
       writeError: apiError,
       batches: true,
-      ...(surface === 'agent' && { turnOf }),
+      ...(surface === 'agent' && { turnOf, isBulky }),
     }),
     body: bodyOptions(parts, ['application/json']),
     open: (_req, facts) => ({
@@ -254,7 +267,9 @@ export interface Http {
   listener: RequestListener
 }
 
-export const createHttp = (parts: HttpParts): Http => {
+export const createHttp = (options: HttpParts): Http => {
+  const { bounds = createBounds() } = options
+  const parts: BoundedParts = { ...options, bounds }
   const given = parts.publicUrl
   const publicUrl = typeof given === 'string' ? () => given : given
   const {
@@ -278,13 +293,18 @@ export const createHttp = (parts: HttpParts): Http => {
   if (parts.trustProxy !== undefined) app.set('trust proxy', parts.trustProxy)
   const prepare = preparing(createCors(parts.corsOrigins ?? []))
   app.use((req, res, next) => {
-    if (!prepare(req, res)) next()
+    if (prepare(req, res)) return
+    res.once('prefinish', () => {
+      if (res.writableLength > 0) guardUnread(bounds.unread, res)
+    })
+    next()
   })
   // The busiest come first, since express tries one path after the other.
-  app.all('/a2a/:queue', a2a)
+  app.post('/a2a/:queue', a2a)
   app.all('/agent', agent)
   app.all('/operator', apiRoute(parts, 'operator', parts.operatorTable))
   app.use(cardRouter({ readQueue, publicUrl, plainForm, signer }))
+  app.all('/a2a/:queue', a2a)
   app.use(opsRouter(parts))
   app.all(REST_PATHS, a2aRestRoute(parts, versions))
   if (parts.feeds) app.use(parts.feeds)

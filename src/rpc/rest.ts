@@ -22,7 +22,7 @@ export interface RestParts {
 export interface Wanted {
   binding: RestBinding
   requestId: string
-  /** Whether the client named this media type in `Accept`. */
+  /** Whether the client prefers this media type to application/json, by `Accept`. */
   accepts: (mediaType: string) => boolean
 }
 
@@ -38,6 +38,8 @@ export interface RestCall extends Wanted {
   enter: () => Promise<QueueCall>
   /** The text of the body, `''` if there is none. Called only for rows that read one. */
   readBody: (optional: boolean) => Promise<string>
+  /** Called before a stream is begun; may refuse. */
+  beginStream?: () => void
 }
 
 /** HEAD is answered like GET, and HTTP leaves the body out; a stream would never end. */
@@ -67,9 +69,11 @@ const readBody = async ({ row }: Found, call: RestCall): Promise<unknown> => {
   return optional && text.trim() === '' ? undefined : parseJson(text)
 }
 
-/** The binding's own media type, if the client named it. */
-const typed = ({ binding: { mediaType }, accepts }: Wanted) =>
-  mediaType !== undefined && accepts(mediaType) ? { mediaType } : {}
+/** The binding's own media type, if the client prefers it. */
+const typed = ({ binding: { mediaType }, accepts }: Wanted) => {
+  if (mediaType === undefined) return {}
+  return accepts(mediaType) ? { mediaType, vary: 'Accept' } : { vary: 'Accept' }
+}
 
 type Json = Extract<Answer, { kind: 'json' }>
 
@@ -97,7 +101,7 @@ export const createRest = ({ log, onCall }: RestParts) => {
   ): Promise<Answer> => {
     call.checkVersion()
     const found = choose(call)
-    const { method, empty } = found.row
+    const { method } = found.row
     const row = call.binding.table[method]
     if (!row) throw new TypeError(`${method} has a path and no row`)
     progress.method = method
@@ -107,8 +111,9 @@ export const createRest = ({ log, onCall }: RestParts) => {
     const params = readParams(row, paramsOf(found, call.query, await readBody(found, call)))
     if (row.kind === 'unary') {
       const body = (await row.call(ctx, params)) ?? null
-      return empty ? { kind: 'nothing' } : { kind: 'json', status: 200, body, ...typed(call) }
+      return { kind: 'json', status: 200, body, ...typed(call) }
     }
+    call.beginStream?.()
     const frames = framesOf(await row.call(ctx, params), (result) => result)
     // The name tells it from an event: clients of this binding do not look into the data for it.
     const onError = (error: unknown) => ({ event: 'error', data: refuse(error)[0].body })

@@ -11,6 +11,7 @@ import { accessTo } from '../../src/service/tasks/access.ts'
 import type { ClientService } from '../../src/service/tasks/client.ts'
 import type { Watch } from '../../src/service/watch/watch.ts'
 import { event, queue, view } from '../protocol/v1/build.ts'
+import { resumeAfter } from '../support/clients/actors.ts'
 import { listen, rawRequest } from './listen.ts'
 
 const endpoint = (verbs: EndpointVerb[], queues: string[]): Caller => ({
@@ -236,11 +237,16 @@ describe('a body', () => {
 })
 
 describe('HTTP around a call', () => {
-  test.each(['GET', 'PUT', 'DELETE'])('%s is 405', async (method) => {
+  test.each(['GET', 'PUT', 'DELETE'])('%s is 405, but for the card', async (method) => {
     const { url } = await start()
-    for (const path of ['/a2a/demo', '/a2a/demo/', '/agent', '/operator']) {
+    const answered = async (path: string) => {
       const response = await fetch(`${url}${path}`, { method })
-      expect([response.status, response.headers.get('allow')]).toEqual([405, 'POST'])
+      return [response.status, response.headers.get('allow')]
+    }
+    for (const path of ['/agent', '/operator']) expect(await answered(path)).toEqual([405, 'POST'])
+    for (const path of ['/a2a/demo', '/a2a/demo/']) {
+      const card = method === 'GET' ? [200, null] : [405, 'GET, HEAD, POST']
+      expect(await answered(path)).toEqual(card)
     }
   })
 
@@ -375,13 +381,13 @@ describe('A2A', () => {
     const sent = await a2a('SendStreamingMessage', { message })
     expect(sent.headers.get('content-type')).toContain('text/event-stream')
     const blocks = (await sent.text()).trimEnd().split('\n\n')
-    expect(blocks.map((block) => block.split('\n')[0])).toEqual(['id: 1', 'id: 2'])
+    expect(blocks.map((block) => block.split('\n')[0])).toEqual(['id: t-7:1', 'id: t-7:2'])
     expect(JSON.parse(blocks[1]!.split('\ndata: ')[1]!)).toMatchObject({
       jsonrpc: '2.0',
       id: 'q1',
       result: { statusUpdate: { taskId: 't-7' } },
     })
-    const missed = await a2a('SubscribeToTask', { id: 't-7' }, { 'Last-Event-ID': '4' })
+    const missed = await a2a('SubscribeToTask', { id: 't-7' }, resumeAfter('4'))
     expect(await missed.text()).toMatch(/^id: 5\n/)
     expect(after).toEqual([1, 4])
     expect(counts.streams).toEqual(['a2a opened', 'a2a ended', 'a2a opened', 'a2a ended'])
@@ -479,10 +485,12 @@ describe('the agent card', () => {
     const { url } = await start()
     const none = await fetch(`${url}/a2a/none/.well-known/agent-card.json`)
     expect(none.status).toBe(404)
-    for (const path of ['/healthz', '/metrics', '/a2a/demo']) {
+    for (const path of ['/healthz', '/metrics', '/agent', '/a2a/demo/tasks']) {
       const response = await fetch(`${url}${path}`)
       expect(response.headers.get('access-control-allow-origin')).toBeNull()
     }
+    const called = await fetch(`${url}/a2a/demo`, { method: 'POST' })
+    expect(called.headers.get('access-control-allow-origin')).toBeNull()
   })
 })
 
@@ -508,6 +516,42 @@ describe('operations', () => {
     expect((await ask('x')).status).toBe(401)
     expect((await ask('the-admin-token')).status).toBe(401)
     expect((await ask('m')).status).toBe(200)
+  })
+
+  test('metrics are read once for all who ask at a time, and again when they are old', async () => {
+    let reads = 0
+    let open = () => {}
+    const gate = new Promise<void>((resolve) => {
+      open = resolve
+    })
+    const metrics = {
+      contentType: 'text/plain',
+      metrics: async () => {
+        reads += 1
+        const text = `reads ${reads}\n`
+        await gate
+        return text
+      },
+    }
+    const { url } = await start({ parts: { metrics, metricsCacheMs: 60 } })
+    const ask = async () => (await fetch(`${url}/metrics`)).text()
+    const asked = Array.from({ length: 20 }, ask)
+    await expect.poll(() => reads).toBe(1)
+    open()
+    // Those that were on their way to the server when the text grew old get the next one.
+    expect((await Promise.all(asked)).filter((text) => text === 'reads 1\n')).not.toEqual([])
+    expect(reads).toBeLessThanOrEqual(2)
+    await expect.poll(ask).not.toBe('reads 1\n')
+  })
+
+  test('metrics are closed where others reach the node and no token is set', async () => {
+    const { url } = await start({ parts: { metricsClosed: true } })
+    const response = await fetch(`${url}/metrics`, { headers: { Authorization: 'Bearer sender' } })
+    expect(response.status).toBe(403)
+    expect(await response.text()).toContain('SWITCHBOARD_METRICS_TOKEN')
+    const withToken = await start({ parts: { metricsToken: 'm', metricsClosed: false } })
+    const headers = { Authorization: 'Bearer m' }
+    expect((await fetch(`${withToken.url}/metrics`, { headers })).status).toBe(200)
   })
 })
 

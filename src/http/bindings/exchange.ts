@@ -8,8 +8,12 @@ import { type Caller, may } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
 import type { Call } from '../../protocol/wire/method.ts'
 import type { Answer } from '../../rpc/answer.ts'
+import { type Admission, type Callers, ownerOf } from '../bounds/callers.ts'
+import { guardUnread, type UnreadAnswers } from '../bounds/unread.ts'
 import { type Auth, challengeFor } from '../request/auth.ts'
+import { discardBody } from '../request/body.ts'
 import { type CallSignal, callSignalOf } from '../request/call-signal.ts'
+import { isPeerThere } from '../request/half-closed.ts'
 import { headerOf, requestIdOf } from '../request/request.ts'
 import type { Reauthorizer } from '../stream/reauthorize.ts'
 import { type StreamObserver, type StreamOptions, writeStream } from '../stream/sse.ts'
@@ -17,11 +21,20 @@ import { type StreamObserver, type StreamOptions, writeStream } from '../stream/
 /** What a call is made of, once its caller is known. */
 export type CallFacts = Pick<
   Call,
-  'caller' | 'signal' | 'lastEventId' | 'idempotencyKey' | 'requestId'
+  | 'caller'
+  | 'signal'
+  | 'isPeerThere'
+  | 'host'
+  | 'lastEventId'
+  | 'idempotencyKey'
+  | 'traceparent'
+  | 'requestId'
 >
 
 export interface ExchangeParts {
   auth: Auth
+  callers: Callers
+  unread: UnreadAnswers
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
   stopping?: AbortSignal
   onStream?: StreamObserver
@@ -32,26 +45,22 @@ export interface ExchangeParts {
 /** What a binding answers, and how it words what HTTP itself refuses. */
 export interface Binding<Req extends IncomingMessage> {
   /** May throw what reading the request refuses. */
-  answer(req: Req, facts: CallFacts, res: ServerResponse): Promise<Answer>
+  answer(req: Req, facts: CallFacts, res: ServerResponse, admission: Admission): Promise<Answer>
   refuse(req: Req, error: unknown, requestId: string): Answer
   /** The queue whose A2A interface is called; absent: another surface is. */
   queueOf?(req: Req): string
 }
 
-/** Set once the caller is known. */
-interface Ending {
-  unwatch?: () => void
-}
-
 export const sendJson = (
   req: IncomingMessage,
   res: ServerResponse,
-  { status, body, mediaType, retryAfterSeconds, allow }: Extract<Answer, { kind: 'json' }>,
+  { status, body, mediaType, retryAfterSeconds, allow, vary }: Extract<Answer, { kind: 'json' }>,
 ): void => {
   if (status === 401) res.setHeader('WWW-Authenticate', challengeFor(req))
   // The rest of the body is not read, so the next request could not be found behind it.
   if (status === 413 || status === 408) res.setHeader('Connection', 'close')
   if (allow !== undefined) res.setHeader('Allow', allow)
+  if (vary !== undefined) res.setHeader('Vary', vary)
   if (retryAfterSeconds !== undefined && (status === 429 || status === 503)) {
     res.setHeader('Retry-After', String(retryAfterSeconds))
   }
@@ -62,6 +71,13 @@ export const sendJson = (
   res.setHeader('Content-Type', mediaType ?? 'application/json; charset=utf-8')
   res.setHeader('Content-Length', Buffer.byteLength(text))
   res.end(text)
+}
+
+/** What is known of one request as it goes on. */
+interface Visit {
+  call: CallSignal
+  admission?: Admission
+  unwatch?: () => void
 }
 
 /** Whether `now` may do all that `before` might: on this queue's A2A interface, or at all. */
@@ -85,7 +101,7 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
   parts: ExchangeParts,
   { answer, refuse, queueOf }: Binding<Req>,
 ) => {
-  const { auth, sse, stopping, onStream, reauthorizer } = parts
+  const { auth, callers, unread, sse, stopping, onStream, reauthorizer } = parts
 
   const watchRights = (req: Req, caller: Caller, { revoke }: CallSignal): (() => void) =>
     reauthorizer.watch({
@@ -95,26 +111,28 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
       revoke,
     })
 
-  const answerTo = async (
-    req: Req,
-    res: ServerResponse,
-    call: CallSignal,
-    ending: Ending,
-  ): Promise<Answer> => {
+  const answerTo = async (req: Req, res: ServerResponse, visit: Visit): Promise<Answer> => {
     const requestId = requestIdOf(res)
     try {
       const caller: Caller = await auth(req)
-      ending.unwatch = watchRights(req, caller, call)
+      visit.unwatch = watchRights(req, caller, visit.call)
       // What has not begun is left to another node, or to this one after its restart.
       if (stopping?.aborted) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
+      const owner = ownerOf(caller)
+      unread.check(owner)
+      const admission = callers.enter(owner)
+      visit.admission = admission
       const facts = {
         caller,
-        signal: call.signal,
+        signal: visit.call.signal,
+        isPeerThere: () => isPeerThere(res),
+        host: req.headers.host,
         lastEventId: headerOf(req, 'last-event-id') ?? null,
         idempotencyKey: headerOf(req, 'idempotency-key') ?? null,
+        traceparent: headerOf(req, 'traceparent') ?? null,
         requestId,
       }
-      return await answer(req, facts, res)
+      return await answer(req, facts, res, admission)
     } catch (error) {
       return refuse(req, error, requestId)
     }
@@ -123,23 +141,29 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
   const sendStream = async (
     res: ServerResponse,
     { frames, onError }: Extract<Answer, { kind: 'stream' }>,
-    signal: AbortSignal,
+    { call: { signal }, admission }: Visit,
   ): Promise<void> => {
+    admission!.endCall()
     onStream?.opened()
-    onStream?.closed(await writeStream(res, frames, { ...sse, signal, onError }))
+    const { owner } = admission!
+    onStream?.closed(await writeStream(res, frames, { ...sse, signal, onError, unread, owner }))
   }
 
   return async (req: Req, res: ServerResponse): Promise<void> => {
-    const call = callSignalOf(res, stopping)
-    const ending: Ending = {}
+    const visit: Visit = { call: callSignalOf(res, stopping) }
     try {
-      const answered = await answerTo(req, res, call, ending)
-      if (answered.kind === 'stream') await sendStream(res, answered, call.signal)
+      const answered = await answerTo(req, res, visit)
+      // The connection is closed behind the answer.
+      if (stopping?.aborted) await discardBody(req)
+      if (answered.kind === 'stream') await sendStream(res, answered, visit)
       else if (res.closed) return
-      else if (answered.kind === 'json') sendJson(req, res, answered)
-      else res.writeHead(204).end()
+      else if (answered.kind === 'json') {
+        sendJson(req, res, answered)
+        if (res.writableLength > 0) guardUnread(unread, res, visit.admission?.owner)
+      } else res.writeHead(204).end()
     } finally {
-      ending.unwatch?.()
+      visit.unwatch?.()
+      visit.admission?.end()
     }
   }
 }

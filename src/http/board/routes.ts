@@ -15,6 +15,8 @@ import type { Activity } from '../../service/board/activity.ts'
 import type { BoardLane, BoardService } from '../../service/board/lanes.ts'
 import type { BoardSessions } from '../../service/board/sessions.ts'
 import { rpcRoute } from '../bindings/rpc-route.ts'
+import type { HttpBounds } from '../bounds/bounds.ts'
+import { ownerOf } from '../bounds/callers.ts'
 import type { Auth } from '../request/auth.ts'
 import { answerRefusal } from '../request/refusal.ts'
 import { readFilter } from '../stream/feed-filter.ts'
@@ -34,6 +36,9 @@ export interface BoardParts extends LoginParts {
   log: Pick<Log, 'debug' | 'warn' | 'error'>
   reauthorizer: Reauthorizer
   stopping?: AbortSignal
+  /** What is shared with the other paths. */
+  bounds: HttpBounds
+  maxBodyValues?: number
 }
 
 /** Who the caller is on a path of the board: the bearer, else whoever is logged in. */
@@ -110,13 +115,15 @@ const isBoards = (method: string): boolean =>
 /** POST /board/operator: those methods, by the cookie, and from the page only. */
 const calls = (parts: BoardParts) => {
   const { services, operatorTable, boardAuth, reauthorizer, log, stopping } = parts
+  const { maxBodyValues: maxValues } = parts
   const rows = Object.entries(operatorTable).filter(([name]) => isBoards(name))
   const served = { table: Object.fromEntries(rows), writeError: apiError }
   return rpcRoute<Call>({
     rpc: createRpc<Call>({ tables: [served], writeError: apiError, batches: false, log }),
     auth: boardAuth,
     reauthorizer,
-    body: { mediaTypes: ['application/json'] },
+    ...parts.bounds,
+    body: defined({ mediaTypes: ['application/json'], maxValues }),
     open: (_req, facts) => ({
       serve: () => served,
       enter: async () => ({ ...facts, services }),
@@ -137,7 +144,12 @@ export const createBoard = (parts: BoardParts): Router => {
     router.get(path, async (req, res) => {
       const caller = await boardAuth(req)
       watchScope(caller)
-      res.set('Cache-Control', 'no-store').json(await read(req, caller))
+      const admission = parts.bounds.callers.enter(ownerOf(caller))
+      try {
+        res.set('Cache-Control', 'no-store').json(await read(req, caller))
+      } finally {
+        admission.end()
+      }
     })
   }
   answer('/board/todos', (req, caller) => readTodos(board, req, caller))

@@ -10,6 +10,8 @@ import { invalid, Refusal } from '../../domain/errors.ts'
 import type { BoardFilter } from '../../service/board/lanes.ts'
 import type { OpenFeed } from '../../service/watch/subscription.ts'
 import type { Watch } from '../../service/watch/watch.ts'
+import { createBounds, type HttpBounds } from '../bounds/bounds.ts'
+import { ownerOf } from '../bounds/callers.ts'
 import type { Auth } from '../request/auth.ts'
 import { callSignalOf } from '../request/call-signal.ts'
 import { answerRefusal } from '../request/refusal.ts'
@@ -44,6 +46,8 @@ export interface FeedParts {
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
   /** Ends a stream when the right to it is withdrawn. */
   reauthorizer: Reauthorizer
+  /** What is shared with the other event streams. */
+  bounds?: HttpBounds
 }
 
 /** The limit of a node; each stream costs it some 20 kB. */
@@ -119,6 +123,7 @@ const letGo = (req: Request): void => {
 /** Both feeds, at their paths. */
 export const createFeeds = (parts: FeedParts): Router => {
   const { watch, log, stopping, reauthorizer } = parts
+  const { callers, unread } = parts.bounds ?? createBounds()
   let open = 0
 
   const serve = (kind: Kind) => async (req: Request, res: Response) => {
@@ -127,7 +132,11 @@ export const createFeeds = (parts: FeedParts): Router => {
     if (stopping?.aborted) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
     const after = readAfter(req)
     const retryMs = await parts.sseRetryMs()
-    if (open >= MAX_STREAMS) throw new Refusal('unavailable')
+    if (open >= MAX_STREAMS) {
+      throw new Refusal('unavailable', { limit: MAX_STREAMS }, 'This node has too many feeds open')
+    }
+    const owner = ownerOf(caller)
+    const leave = callers.openStream(owner)
 
     const { signal, revoke } = callSignalOf(res, stopping)
     const unwatch = reauthorizer.watch({
@@ -141,6 +150,7 @@ export const createFeeds = (parts: FeedParts): Router => {
     observer?.opened()
     const end = (outcome?: StreamOutcome): void => {
       open -= 1
+      leave()
       unwatch()
       if (outcome) observer?.closed(outcome)
     }
@@ -151,7 +161,14 @@ export const createFeeds = (parts: FeedParts): Router => {
         log.error({ err: error, feed: kind.name }, 'a feed failed')
         return null
       }
-      void writeStream(res, frames, { ...parts.sse, signal, retryMs, onError }).then(end)
+      void writeStream(res, frames, {
+        ...parts.sse,
+        signal,
+        retryMs,
+        onError,
+        unread,
+        owner,
+      }).then(end)
     } catch (error) {
       end()
       throw error

@@ -8,6 +8,7 @@
  */
 import type { ServerResponse } from 'node:http'
 import { TooSlow } from '../../domain/errors.ts'
+import type { Unread, UnreadAnswers } from '../bounds/unread.ts'
 import { isStopping } from '../request/call-signal.ts'
 
 /** One event. `data` is written as JSON on one line; a frame without it carries only its id. */
@@ -48,6 +49,9 @@ export interface StreamOptions {
   pingMs?: number
   /** Milliseconds a write may stay undrained before the connection is destroyed. */
   drainMs?: number
+  /** Where what the reader has not taken is counted, and whose it is. */
+  unread?: UnreadAnswers
+  owner?: string
   /** Sent first, as the client's reconnection delay in milliseconds. */
   retryMs?: number
   /** Logs what the source threw, and makes the last frame; null for none. */
@@ -56,7 +60,11 @@ export interface StreamOptions {
 
 const PING_MS = 15_000
 const DRAIN_MS = 30_000
-const PING = ': ping\n\n'
+/**
+ * One line without a blank one behind it. Readers that ship with A2A clients (Python's httpx-sse)
+ * make an event of every blank line once they have seen an id, and then fail to parse its empty data.
+ */
+const PING = ': ping\n'
 /** About how long a reader waits after a server stopped, where its stream names no delay. */
 const PARTING_RETRY_MS = 1000
 
@@ -71,14 +79,32 @@ const oneLine = (field: string, value: string): string => {
   return `${field}: ${value}\n`
 }
 
-/** A frame as it goes over the wire, its blank line included. */
+/**
+ * What some readers take for the end of a line besides those of the standard: httpx, for one, splits
+ * where Python's `splitlines` does. JSON escapes the others by itself.
+ */
+const LINE_ENDS = /[\u0085\u2028\u2029]/g
+
+const escaped = (end: string): string => `\\u${end.charCodeAt(0).toString(16).padStart(4, '0')}`
+
+/** JSON as one line, whoever reads it. */
+const jsonLine = (data: unknown): string => {
+  const json = JSON.stringify(data)
+  return json.search(LINE_ENDS) < 0 ? json : json.replace(LINE_ENDS, escaped)
+}
+
+/**
+ * A frame as it goes over the wire, its blank line included. A delay alone is no event and has none:
+ * it counts as soon as its line is read, and for a blank line see {@link PING}.
+ */
 export const encodeFrame = (frame: Frame): string => {
   let text = ''
   if (frame.retry !== undefined) text += oneLine('retry', String(frame.retry))
   if (frame.event !== undefined) text += oneLine('event', frame.event)
   if (frame.id !== undefined) text += oneLine('id', frame.id)
-  if (frame.data !== undefined) text += `data: ${JSON.stringify(frame.data)}\n`
-  return `${text}\n`
+  if (frame.data !== undefined) text += `data: ${jsonLine(frame.data)}\n`
+  const isDelay = frame.id === undefined && frame.event === undefined && frame.data === undefined
+  return isDelay ? text : `${text}\n`
 }
 
 /** Frames that many streams share are encoded to bytes once. */
@@ -121,13 +147,16 @@ const isList = (frames: Frame | readonly Frame[]): frames is readonly Frame[] =>
 class StreamWriter {
   readonly #res: ServerResponse
   readonly #drainMs: number
+  readonly #options: StreamOptions
   #stalled = false
   #watchdog: NodeJS.Timeout | undefined
+  #unread: Unread | undefined
   #release: (() => void) | undefined
 
-  constructor(res: ServerResponse, drainMs: number) {
+  constructor(res: ServerResponse, drainMs: number, options: StreamOptions) {
     this.#res = res
     this.#drainMs = drainMs
+    this.#options = options
     res.on('drain', this.#settle)
     res.on('close', this.#settle)
   }
@@ -135,15 +164,23 @@ class StreamWriter {
   readonly #settle = (): void => {
     clearTimeout(this.#watchdog)
     this.#watchdog = undefined
+    if (this.#unread !== undefined) this.#options.unread?.remove(this.#unread)
+    this.#unread = undefined
     this.#release?.()
     this.#release = undefined
   }
 
   #watch(): void {
-    this.#watchdog ??= setTimeout(() => {
+    if (this.#watchdog !== undefined) return
+    const cut = (): void => {
       this.#stalled = true
       this.#res.destroy()
-    }, this.#drainMs)
+    }
+    this.#watchdog = setTimeout(cut, this.#drainMs)
+    const { unread, owner = '' } = this.#options
+    if (!unread) return
+    this.#unread = { owner, bytes: this.#res.writableLength, cut }
+    unread.add(this.#unread)
   }
 
   write(text: Buffer | string): void {
@@ -259,7 +296,7 @@ export const writeStream = async (
   // says.
   res.on('error', () => undefined)
 
-  const writer = new StreamWriter(res, drainMs)
+  const writer = new StreamWriter(res, drainMs, options)
   const puller = new FramePuller(res, source, options.signal)
   const ping = setInterval(() => {
     if (!res.writableNeedDrain) writer.write(PING)

@@ -17,6 +17,7 @@ import {
   fromDelivery,
   fromEndpoint,
   fromPage,
+  fromPut,
   fromQueue,
   fromShown,
   fromTodo,
@@ -53,7 +54,7 @@ export const OPERATOR_METHODS: MethodTable = {
   'queues.put': admin(
     schema.putQueue,
     ({ operator }, put) => operator.putQueue(toPut(put)),
-    fromQueue,
+    fromPut,
   ),
   'queues.list': admin(
     schema.none,

@@ -80,6 +80,7 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
     wanted: Claim,
     caller: Caller,
     signal: AbortSignal,
+    isPeerThere: () => boolean | Promise<boolean> = () => true,
   ): Promise<ClaimedTodo[]> => {
     const endpoint = endpointWith(caller, 'work')
     const queues = wanted.queues ?? endpoint.queues
@@ -107,7 +108,11 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
           if (signal.aborted) break
         }
         const { claimed, full } = await claimWithinLimits(claiming, endpoint)
-        if (claimed.length > 0) return await handOver(claimed, caller, signal)
+        if (claimed.length > 0) {
+          count(claimed)
+          const isThere = !signal.aborted && (await isPeerThere()) && !signal.aborted
+          return isThere ? claimed : await handBack(claimed, caller)
+        }
         if (full) waiter.handOn()
         const left = deadline - performance.now()
         if (left <= 0) break
@@ -158,12 +163,7 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
     return { claimed, full: false }
   }
 
-  /** If the claimant hung up while its claim ran, or the server stops, hands the work back. */
-  const handOver = async (
-    claimed: ClaimedRow[],
-    caller: Caller,
-    signal: AbortSignal,
-  ): Promise<ClaimedTodo[]> => {
+  const count = (claimed: readonly ClaimedRow[]): void => {
     for (const { view, tookOver } of claimed) {
       metrics.todosClaimed.inc({ queue: view.todo.queue })
       if (tookOver) {
@@ -171,7 +171,10 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
         metrics.attemptsEnded.inc({ queue: view.todo.queue, outcome: 'lease_expired' })
       }
     }
-    if (!signal.aborted) return claimed
+  }
+
+  /** The claimant hung up while its claim ran, or the server stops. */
+  const handBack = async (claimed: readonly ClaimedRow[], caller: Caller): Promise<[]> => {
     for (const { view } of claimed) {
       const held = { id: view.todo.id, fence: view.todo.fence }
       const change = { summary: 'nobody was left to hand it to' }
