@@ -138,7 +138,6 @@ export const createNode = (options: NodeOptions): Switchboard => {
     publicUrl,
   })
   const { database, wakes, registry, waiters, services, hooks } = core
-  const { workers } = core.supervisor
   const observe = httpObserver(metrics)
   const { authenticate } = registry
   const { adminToken } = config
@@ -151,11 +150,12 @@ export const createNode = (options: NodeOptions): Switchboard => {
 
   const limits = httpLimits(config, log)
 
+  const snapshots = createSnapshots(core.board, services.watch.position)
   const feeds = createFeeds({
     watch: services.watch,
     auth,
     boardAuth,
-    snapshots: createSnapshots(core.board, services.watch.position),
+    snapshots,
     sseRetryMs: () => sseRetryMs(registry),
     reauthorizer,
     log,
@@ -167,6 +167,7 @@ export const createNode = (options: NodeOptions): Switchboard => {
   const board = createBoard({
     board: core.board,
     activity: core.activity,
+    snapshots,
     services,
     operatorTable: OPERATOR_METHODS,
     sessions,
@@ -194,9 +195,9 @@ export const createNode = (options: NodeOptions): Switchboard => {
       wakes,
       databaseUrl: options.databaseUrl,
       stopping: stopping.signal,
-      workers,
+      workers: core.supervisor.workers,
     }),
-    metrics: createGauges({ database, waiters, metrics, workers }),
+    metrics: createGauges({ database, waiters, metrics, workers: core.supervisor.workers }),
     agentTable: AGENT_METHODS,
     operatorTable: OPERATOR_METHODS,
     reauthorizer,
