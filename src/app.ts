@@ -15,7 +15,7 @@ import { defined } from './base/defined.ts'
 import { createLog, type Log } from './base/log.ts'
 import { createMetrics, type Metrics } from './base/metrics.ts'
 import { VERSION } from './base/version.ts'
-import { KEEP_ALIVE_SECONDS } from './config.ts'
+import { type Config, KEEP_ALIVE_SECONDS } from './config.ts'
 import { createAnswerPage } from './http/board/answer-page.ts'
 import { createSnapshots } from './http/board/cards.ts'
 import { createBoard, createBoardAuth } from './http/board/routes.ts'
@@ -107,6 +107,10 @@ const createRights = ({ config, recheckMs }: NodeOptions, parts: RightsParts) =>
   return { auth, boardAuth: createBoardAuth(auth, sessions), reauthorizer }
 }
 
+/** What a node believes of where a request comes from. */
+const browsersOf = ({ trustProxy, corsOrigins }: Config) =>
+  defined({ trustProxy: trustProxy ?? undefined, corsOrigins })
+
 const listenerOf = ({ config, lingerMs }: NodeOptions) =>
   createListener({
     host: config.host,
@@ -134,7 +138,6 @@ export const createNode = (options: NodeOptions): Switchboard => {
     publicUrl,
   })
   const { database, wakes, registry, waiters, services, hooks } = core
-  const { workers } = core.supervisor
   const observe = httpObserver(metrics)
   const { authenticate } = registry
   const { adminToken } = config
@@ -147,11 +150,12 @@ export const createNode = (options: NodeOptions): Switchboard => {
 
   const limits = httpLimits(config, log)
 
+  const snapshots = createSnapshots(core.board, services.watch.position)
   const feeds = createFeeds({
     watch: services.watch,
     auth,
     boardAuth,
-    snapshots: createSnapshots(core.board, services.watch.position),
+    snapshots,
     sseRetryMs: () => sseRetryMs(registry),
     reauthorizer,
     log,
@@ -163,6 +167,7 @@ export const createNode = (options: NodeOptions): Switchboard => {
   const board = createBoard({
     board: core.board,
     activity: core.activity,
+    snapshots,
     services,
     operatorTable: OPERATOR_METHODS,
     sessions,
@@ -190,16 +195,17 @@ export const createNode = (options: NodeOptions): Switchboard => {
       wakes,
       databaseUrl: options.databaseUrl,
       stopping: stopping.signal,
-      workers,
+      workers: core.supervisor.workers,
     }),
-    metrics: createGauges({ database, waiters, metrics, workers }),
+    metrics: createGauges({ database, waiters, metrics, workers: core.supervisor.workers }),
     agentTable: AGENT_METHODS,
     operatorTable: OPERATOR_METHODS,
     reauthorizer,
     feeds: board.use(feeds, createAnswerPage({ links: services.answerLinks, log })),
     stopping: stopping.signal,
     observe,
-    ...defined({ sse, maxWaitMs, bodyLimitBytes, trustProxy: config.trustProxy ?? undefined }),
+    ...browsersOf(config),
+    ...defined({ sse, maxWaitMs, bodyLimitBytes }),
   })
 
   /** Calls under way need everything else, so they end first, and get most of the time. */

@@ -51,6 +51,8 @@ export interface Config {
   webhookAllow: readonly string[]
   /** The first seals the secrets of webhooks, all open them. None: they are stored plain. */
   secretKeys?: readonly SecretKey[]
+  /** Origins whose pages may call the APIs from a browser; `*` stands for all. */
+  corsOrigins?: readonly string[]
   /**
    * Which proxies are believed about where a request came from: how many of them there are, or their
    * addresses. Absent or null: none is.
@@ -212,6 +214,16 @@ const flag = z
   .enum(['true', 'false'], { error: 'must be true or false' })
   .transform((text) => text === 'true')
 
+/** Whether this is an origin just as a browser would write it, or stands for all of them. */
+const isOrigin = (entry: string): boolean =>
+  entry === '*' ||
+  (/^https?:[^*]*$/.test(entry) && URL.canParse(entry) && new URL(entry).origin === entry)
+
+const originsProblem = (text: string): string | null =>
+  listOf(text).length > 0 && listOf(text).every(isOrigin)
+    ? null
+    : "must be a list of origins such as https://app.example:8443, with commas between and no '/' at their end, or *"
+
 /** Whether the entry is a CIDR, an address, or one of the names that express knows for some. */
 const isProxy = (entry: string): boolean =>
   ['loopback', 'linklocal', 'uniquelocal'].includes(entry) ||
@@ -254,6 +266,7 @@ const MEMBERS: { readonly [K in keyof Config]-?: [string, Config[K], z.ZodType<C
   webhookAllowHttp: ['SWITCHBOARD_WEBHOOK_ALLOW_HTTP', false, flag],
   secretKeys: ['SWITCHBOARD_SECRET_KEYS', [], secretKeys],
   webhookAllow: ['SWITCHBOARD_WEBHOOK_ALLOW_CIDRS', [], sound(targetsProblem, listOf)],
+  corsOrigins: ['SWITCHBOARD_CORS_ORIGINS', [], sound(originsProblem, listOf)],
   trustProxy: ['SWITCHBOARD_TRUST_PROXY', null, sound(proxiesProblem, proxies)],
   logLevel: [
     'LOG_LEVEL',

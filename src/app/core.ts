@@ -17,6 +17,7 @@ import { createAgentService } from '../service/claims/agent.ts'
 import { createClaimCooldown } from '../service/claims/cooldown.ts'
 import { createWaiters } from '../service/claims/waiters.ts'
 import { createOperatorService } from '../service/operator/operator.ts'
+import { createPageTokens } from '../service/page-tokens.ts'
 import { createPush } from '../service/push/configs.ts'
 import { createSealing } from '../service/push/sealing.ts'
 import { createRegistry } from '../service/registry.ts'
@@ -93,7 +94,8 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
   const { database, wakes } = createConnections(options, { log, metrics })
   const registry = createRegistry({ database, wakes })
   const pollMs = options.pollMs ?? POLL_MS
-  const shared = { database, registry, wakes, metrics, log, pollMs }
+  const pages = createPageTokens(database)
+  const shared = { database, registry, wakes, metrics, pages, log, pollMs }
 
   const waiters = createWaiters(shared)
   const cooldown = createClaimCooldown(shared)
@@ -102,7 +104,7 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
   const childTasks = createChildTasks(shared)
   const guard = createGuard({ allowHttp, allow, own: listening })
   const sealing = createSealing(options.config.secretKeys ?? [])
-  const push = createPush({ database, urlProblem: guard.urlProblem, newSecret, sealing })
+  const push = createPush({ database, pages, urlProblem: guard.urlProblem, newSecret, sealing })
   const schemas = createAnswerSchemas({ log })
   const reply = createReply({ ...shared, conversations, push, schemas })
   const keys = createKeys(shared)

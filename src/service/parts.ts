@@ -3,6 +3,7 @@ import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
 import type { Database } from '../store/postgres/database.ts'
 import type { Wakes } from '../store/wake/wake.ts'
+import type { PageTokens } from './page-tokens.ts'
 import type { Registry } from './registry.ts'
 
 export interface Parts {
@@ -10,6 +11,7 @@ export interface Parts {
   registry: Registry
   wakes: Wakes
   metrics: Metrics
+  pages: PageTokens
   log: Pick<Log, 'debug' | 'info' | 'warn' | 'error'>
   /** How long a lost wake can delay whoever waits for it, in ms. */
   pollMs: number

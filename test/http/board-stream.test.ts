@@ -19,7 +19,7 @@ Object.assign(globalThis, {
   addEventListener: window.addEventListener.bind(window),
   removeEventListener: window.removeEventListener.bind(window),
 })
-const path = new URL('../../src/http/board/assets/scripts/api.js', import.meta.url).href
+const path = new URL('../../src/http/board/assets/scripts/feed/follow.js', import.meta.url).href
 const { createParser, follow } = (await import(path)) as Reader
 
 const start = async () => {

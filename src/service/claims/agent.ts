@@ -147,7 +147,7 @@ const createHeartbeat =
   }
 
 export const createAgentService = (parts: AgentParts): AgentService => {
-  const { database, registry, metrics, childTasks, conversations, schemas } = parts
+  const { database, registry, pages, metrics, childTasks, conversations, schemas } = parts
   const holder = createHolder(parts)
   const inbox = createInbox(parts)
   const repeats = createRepeats(parts)
@@ -229,6 +229,11 @@ export const createAgentService = (parts: AgentParts): AgentService => {
       const view = orNotFound(await readView(database, id, scopeOf(endpointWith(caller, 'work'))))
       return { view, attempts: await readAttempts(database, id, MAX_ATTEMPTS) }
     },
-    list: (filter, caller) => listTodos(database, filter, scopeOf(endpointWith(caller, 'work'))),
+    list: async (filter, caller) => {
+      const endpoint = endpointWith(caller, 'work')
+      return pages.read({ list: 'work', reader: endpoint.id }, filter, (page) =>
+        listTodos(database, page, scopeOf(endpoint)),
+      )
+    },
   }
 }

@@ -3,7 +3,8 @@
  * vetted before anything is written; its secret is made here and shown once.
  */
 import { randomUUID } from 'node:crypto'
-import { type Caller, type Scope, watchScope } from '../../domain/endpoint.ts'
+import { defined } from '../../base/defined.ts'
+import { type Caller, readerOf, type Scope, watchScope } from '../../domain/endpoint.ts'
 import { invalid, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { Delivery, DeliveryFilter, DeliveryPage } from '../../domain/push.ts'
 import {
@@ -63,7 +64,7 @@ export interface PushService {
   retry(id: string): Promise<Delivery>
 }
 
-interface PushParts extends Pick<Parts, 'database'> {
+interface PushParts extends Pick<Parts, 'database' | 'pages'> {
   /** What is wrong with a webhook's URL, or null if it may be kept. */
   urlProblem: (url: string) => string | null
   newSecret: () => string
@@ -83,7 +84,13 @@ const OVERLAP_SECONDS = 86_400
 /** Only a node with another list of keys, or a row that was changed, comes to this. */
 const CANNOT_BE_READ = 'A secret of this config cannot be read by this node'
 
-export const createPush = ({ database, urlProblem, newSecret, sealing }: PushParts): Push => {
+export const createPush = ({
+  database,
+  pages,
+  urlProblem,
+  newSecret,
+  sealing,
+}: PushParts): Push => {
   const vet: Push['vet'] = (config, caller) => {
     const violations = violationsOf(config, urlProblem)
     if (violations.length > 0) throw new Refusal('invalid', { violations })
@@ -127,12 +134,18 @@ export const createPush = ({ database, urlProblem, newSecret, sealing }: PushPar
       shown(orNotFound(await readPushConfig(database, todoId, id, scope))),
     list: async (todoId, { pageSize, pageToken }, scope) => {
       const limit = Math.min(pageSize ?? PUSH_CONFIGS_AT_MOST, PUSH_CONFIGS_AT_MOST)
-      const after = pageToken === undefined ? '' : decodeToken(pageToken)
-      const found = await readPushConfigs(database, todoId, { after, limit: limit + 1 }, scope)
-      const configs = found.slice(0, limit).map(shown)
-      const last = configs.at(-1)
-      const more = found.length > limit && last
-      return { configs, nextPageToken: more ? encodeToken(last.id) : '' }
+      return pages.read(
+        { list: 'webhooks', reader: scope },
+        { todoId, ...defined({ pageToken }) },
+        async ({ pageToken: position = '' }) => {
+          const after = Buffer.from(position, 'base64url').toString()
+          const found = await readPushConfigs(database, todoId, { after, limit: limit + 1 }, scope)
+          const configs = found.slice(0, limit).map(shown)
+          const last = configs.at(-1)
+          const more = found.length > limit && last
+          return { configs, nextPageToken: more ? Buffer.from(last.id).toString('base64url') : '' }
+        },
+      )
     },
     delete: (todoId, id, scope) => deletePushConfig(database, todoId, id, scope),
 
@@ -144,18 +157,12 @@ export const createPush = ({ database, urlProblem, newSecret, sealing }: PushPar
         previousUntil: orNotFound(await rotatePushSecret(database, todoId, id, rotation)),
       }
     },
-    deliveries: (filter, caller) => listDeliveries(database, filter, watchScope(caller)),
+    deliveries: async (filter, caller) => {
+      const scope = watchScope(caller)
+      return pages.read({ list: 'deliveries', reader: readerOf(caller) }, filter, (page) =>
+        listDeliveries(database, page, scope),
+      )
+    },
     retry: (id) => retryDelivery(database, id),
   }
-}
-
-/** A page token holds the last id of the page before, and a mark, so that not every text is one. */
-const MARK = 'push '
-const encodeToken = (id: string): string => Buffer.from(`${MARK}${id}`).toString('base64url')
-const decodeToken = (token: string): string => {
-  const text = Buffer.from(token, 'base64url').toString()
-  if (text.startsWith(MARK) && encodeToken(text.slice(MARK.length)) === token) {
-    return text.slice(MARK.length)
-  }
-  throw invalid('pageToken', 'is not a token this server gave out')
 }

@@ -82,7 +82,7 @@ export interface ClientService {
 export const beside = ({ metadata, request }: Send): RequestFacts | undefined =>
   metadata || request ? defined<RequestFacts>({ metadata, ...request }) : undefined
 
-interface ClientParts extends Pick<Parts, 'database' | 'registry' | 'metrics'> {
+interface ClientParts extends Pick<Parts, 'database' | 'registry' | 'metrics' | 'pages'> {
   reply: Reply
   submitter: Submitter
   keys: Keys
@@ -90,7 +90,7 @@ interface ClientParts extends Pick<Parts, 'database' | 'registry' | 'metrics'> {
 }
 
 export const createClientService = (parts: ClientParts): ClientService => {
-  const { database, registry, reply, submitter, keys, push, metrics } = parts
+  const { database, registry, reply, submitter, keys, push, metrics, pages } = parts
   const readBatched = createBatcher<{ id: string; scope: Scope }, TodoView | null>({
     keyOf: ({ scope }) => JSON.stringify(scope),
     runOne: ({ id, scope }) => readView(database, id, scope),
@@ -126,7 +126,10 @@ export const createClientService = (parts: ClientParts): ClientService => {
       })
     },
     get: async (id, scope) => orNotFound(await readBatched({ id, scope })),
-    list: (filter, scope) => listTodos(database, filter, scope),
+    list: (filter, scope) =>
+      pages.read({ list: 'tasks', reader: scope }, filter, (page) =>
+        listTodos(database, page, scope),
+      ),
     cancel: (id, scope, reason) => cancelTodo(database, metrics, id, scope, reason),
   }
 }
