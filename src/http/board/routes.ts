@@ -3,8 +3,10 @@
  * What happens meanwhile comes from /board/events (stream/feeds.ts). The page's cookie counts under
  * /board only, and only where no bearer token was sent.
  */
+
 import { type Request, Router } from 'express'
 import { defined } from '../../base/defined.ts'
+import { exactText } from '../../base/exact-json.ts'
 import type { Log } from '../../base/log.ts'
 import { type Caller, watchScope } from '../../domain/endpoint.ts'
 import { invalid } from '../../domain/errors.ts'
@@ -133,7 +135,8 @@ export const createBoard = (parts: BoardParts): Router => {
     router.get(path, async (req, res) => {
       const caller = await boardAuth(req)
       watchScope(caller)
-      res.set('Cache-Control', 'no-store').json(await read(req, caller))
+      const text = exactText(await read(req, caller))
+      res.set('Cache-Control', 'no-store').type('application/json').send(text)
     })
   }
   answer('/board/todos', (req, caller) => readTodos(board, req, caller))

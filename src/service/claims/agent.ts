@@ -4,7 +4,9 @@
  * nothing. Refusals: forbidden, not_found, stale_fence, wrong_state, unread_messages, duplicate,
  * limit, unavailable.
  */
+
 import { defined } from '../../base/defined.ts'
+import { rounded } from '../../base/exact-json.ts'
 import { type Caller, endpointWith, may } from '../../domain/endpoint.ts'
 import { isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { InterruptState, State } from '../../domain/lifecycle.ts'
@@ -169,7 +171,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
       )
     },
     interrupt: async ({ state, message, hold, schema, ...held }, caller) => {
-      if (schema) checkSchema(schema)
+      if (schema) checkSchema(rounded(schema) as JsonObject)
       const { todo } = await move('interrupt', held, caller, {
         ...saying(message, held.id),
         message: withSchema({ ...message, taskId: held.id }, schema),

@@ -1,4 +1,5 @@
 /** The verbs with which a holder gives its todo up: complete, fail, release, reject, cancel. */
+import { exactText } from '../../base/exact-json.ts'
 import { type Caller, endpointWith } from '../../domain/endpoint.ts'
 import { invalid } from '../../domain/errors.ts'
 import { retryDelaySeconds } from '../../domain/policy.ts'
@@ -32,7 +33,7 @@ export const addArtifact = async (
   session?: Session,
 ): Promise<Moved> => {
   const { artifactId: id } = artifact
-  const change = { artifact: { id, json: JSON.stringify(artifact), append, lastChunk } }
+  const change = { artifact: { id, json: exactText(artifact), append, lastChunk } }
   const moved = await move('artifact', held, caller, change, session)
   // Checked once the row is locked, or two chunks of one moment could both be the last.
   if (session && append && (await isClosedBefore(session, held.id, id, moved.todo.seq))) {

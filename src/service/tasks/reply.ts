@@ -4,14 +4,15 @@
  * with the same content, is not written twice; under an id of another message it is a message of its
  * own. Every outcome is named in the receipt.
  */
+
 import { createHash } from 'node:crypto'
 import { defined } from '../../base/defined.ts'
+import { rounded } from '../../base/exact-json.ts'
 import { EVERYTHING, type Scope } from '../../domain/endpoint.ts'
 import { invalid, isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { Verb } from '../../domain/lifecycle.ts'
-import { contentText } from '../../domain/message-content.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
-import type { Message, Receipt, Todo, TodoView } from '../../domain/todo.ts'
+import type { JsonObject, Message, Receipt, Todo, TodoView } from '../../domain/todo.ts'
 import type { Change } from '../../store/move/change.ts'
 import { freeLine, type Moved, tryTransition } from '../../store/move/move.ts'
 import type { Database, Session } from '../../store/postgres/database.ts'
@@ -22,7 +23,7 @@ import type { Parts } from '../parts.ts'
 import type { Push } from '../push/configs.ts'
 import { checkAnswer } from './answer-schema.ts'
 import type { Conversations } from './conversations.ts'
-import { type Replied, repeated, replayed } from './idempotency.ts'
+import { contentText, type Replied, repeated, replayed } from './idempotency.ts'
 import { asks } from './questions.ts'
 
 /** A message to a live todo. */
@@ -146,7 +147,7 @@ const checkedAgainst = async (
 ): Promise<number | undefined> => {
   if (!asks(todo)) return undefined
   const schema = await readAnswerSchema(database, todo.id, todo.statusSeq)
-  if (schema) checkAnswer(schema, answer)
+  if (schema) checkAnswer(rounded(schema) as JsonObject, rounded(answer) as Message)
   return todo.statusSeq
 }
 

@@ -4,7 +4,9 @@
  *
  * Wakes go out once their statement has committed: at once outside a transaction, else after COMMIT.
  */
+
 import pg from 'pg'
+import { parseExact } from '../../base/exact-json.ts'
 import { asRefusal, isLost, RUN_AGAIN_TIMES, runsAgain } from './pg-errors.ts'
 import type { Statement, Values } from './statement.ts'
 
@@ -90,6 +92,14 @@ const withOptions = (connectionString: string, ours: string): string => {
 export const PLANNER =
   '-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off -c plan_cache_mode=force_generic_plan'
 
+const JSON_OID = pg.types.builtins.JSON
+
+/** Documents keep the digits of their numbers; `json` stores them as they came. */
+const getTypeParser: typeof pg.types.getTypeParser = (oid: number, format?: 'text' | 'binary') =>
+  oid === JSON_OID && format !== 'binary'
+    ? parseExact
+    : pg.types.getTypeParser(oid, format as 'text')
+
 export const openDatabase = (options: DatabaseOptions): Database => {
   const statementMs = options.statementMs ?? 30_000
   const { pooled = false } = options
@@ -108,6 +118,7 @@ export const openDatabase = (options: DatabaseOptions): Database => {
     // The server enforces the limits above. A server that went away without a word enforces none.
     query_timeout: statementMs + LOST_AFTER_MS,
     keepAlive: true,
+    types: { getTypeParser },
   })
   // An idle connection that breaks is replaced at the next use; without a listener Node would exit.
   pool.on('error', () => {})
