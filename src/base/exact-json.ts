@@ -175,6 +175,3 @@ export const exactText = (value: unknown, indent?: number): string => {
     writing = outer
   }
 }
-
-/** The value with doubles in place of exact numbers, for a look at it that keeps nothing. */
-export const rounded = (value: unknown): unknown => JSON.parse(exactText(value))

@@ -1,7 +1,7 @@
 /** JSON whose numbers keep their digits, against JSON itself. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { ExactNumber, exactText, parseExact, rounded } from '../../src/base/exact-json.ts'
+import { ExactNumber, exactText, parseExact } from '../../src/base/exact-json.ts'
 
 const EXACT = [
   '9007199254740993',
@@ -132,7 +132,6 @@ test('it cannot be computed with, and other JSON has its digits', () => {
   expect(() => (number as unknown as number) + 1).toThrow(TypeError)
   expect(BigInt(String(number))).toBe(9007199254740993n)
   expect(JSON.stringify({ number })).toBe('{"number":"9007199254740993"}')
-  expect(rounded({ number })).toEqual({ number: 9007199254740992 })
   for (const text of ['', 'x', '1 ', '"1"', '01', '1"', 'NaN']) {
     expect(() => new ExactNumber(text)).toThrow(TypeError)
   }

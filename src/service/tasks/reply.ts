@@ -7,12 +7,11 @@
 
 import { createHash } from 'node:crypto'
 import { defined } from '../../base/defined.ts'
-import { rounded } from '../../base/exact-json.ts'
 import { EVERYTHING, type Scope } from '../../domain/endpoint.ts'
 import { invalid, isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { Verb } from '../../domain/lifecycle.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
-import type { JsonObject, Message, Receipt, Todo, TodoView } from '../../domain/todo.ts'
+import type { Message, Receipt, RequestFacts, Todo, TodoView } from '../../domain/todo.ts'
 import type { Change } from '../../store/move/change.ts'
 import { freeLine, type Moved, tryTransition } from '../../store/move/move.ts'
 import type { Database, Session } from '../../store/postgres/database.ts'
@@ -21,10 +20,11 @@ import { readAnswerSchema, readView } from '../../store/todos/view.ts'
 import { countEnded } from '../count-ended.ts'
 import type { Parts } from '../parts.ts'
 import type { Push } from '../push/configs.ts'
-import { checkAnswer } from './answer-schema.ts'
+import type { AnswerSchemas } from '../schemas/answers.ts'
 import type { Conversations } from './conversations.ts'
 import { contentText, type Replied, repeated, replayed } from './idempotency.ts'
 import { asks } from './questions.ts'
+import { withoutAnswerer } from './text.ts'
 
 /** A message to a live todo. */
 interface NewReply {
@@ -35,6 +35,8 @@ interface NewReply {
   scope: Scope
   /** An endpoint, or null for an operator. */
   senderId: string | null
+  /** What its client said beside it. */
+  request?: RequestFacts | undefined
   /** A message is accepted once under one key. */
   key?: SendKey | null
   /** A webhook that came with the message: it is kept with the message or not at all. */
@@ -57,6 +59,7 @@ const INBOX: Ways = [['message', 'inbox']]
 interface ReplyParts extends Pick<Parts, 'database' | 'metrics'> {
   conversations: Pick<Conversations, 'recheckSoon'>
   push: Pick<Push, 'put'>
+  schemas: Pick<AnswerSchemas, 'checkAnswer'>
 }
 
 /** One for each content, so that the database keeps that once as well. */
@@ -68,10 +71,12 @@ const NOT_ITS_SENDER = 'Only who has sent a task may give it a webhook'
 /** Read, try, read again: between the two a todo may move, but not for ever. */
 const TRIES = 10
 
-export const createReply = ({ database, conversations, push, metrics }: ReplyParts): Reply => {
+export const createReply = (parts: ReplyParts): Reply => {
+  const { database, conversations, push, metrics } = parts
   /** Null if the todo moved between reading and writing: it has to be read again. */
   const tryOnce = async (reply: NewReply, view: TodoView): Promise<Replied | null> => {
-    const { message, scope, senderId, key, push: config } = reply
+    const { scope, senderId, key, push: config } = reply
+    const message = senderId === null ? reply.message : withoutAnswerer(reply.message)
     const { todo } = view
     if (config && todo.clientId !== senderId) throw new Refusal('forbidden', {}, NOT_ITS_SENDER)
     if (message.contextId !== undefined && message.contextId !== todo.contextId) {
@@ -98,7 +103,8 @@ export const createReply = ({ database, conversations, push, metrics }: ReplyPar
       message: { ...message, taskId: todo.id, contextId: todo.contextId },
       ...defined({
         endpoint: senderId ?? undefined,
-        question: await checkedAgainst(database, todo, message),
+        request: reply.request,
+        question: await checkedAgainst(parts, todo, message),
         key: key ?? undefined,
         keptAs: namesakes.length > 0 ? namesakeId(message.messageId, said) : undefined,
       }),
@@ -141,13 +147,16 @@ const finished = ({ todo: { id, state }, result }: TodoView): Refusal => {
 
 /** The question that this answer was checked against; undefined if none waits for one. */
 const checkedAgainst = async (
-  database: Database,
+  { database, schemas }: Pick<ReplyParts, 'database' | 'schemas'>,
   todo: Todo,
   answer: Message,
 ): Promise<number | undefined> => {
   if (!asks(todo)) return undefined
-  const schema = await readAnswerSchema(database, todo.id, todo.statusSeq)
-  if (schema) checkAnswer(rounded(schema) as JsonObject, rounded(answer) as Message)
+  const asked = await readAnswerSchema(database, todo.id, todo.statusSeq)
+  if (asked) {
+    const { schema, sender } = asked
+    await schemas.checkAnswer({ schema, owner: sender, subject: todo.id }, answer)
+  }
   return todo.statusSeq
 }
 

@@ -3,7 +3,7 @@ import { exactText } from '../../base/exact-json.ts'
 import { Refusal } from '../../domain/errors.ts'
 import type { Timeouts } from '../../domain/policy.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
-import type { EventDetail, JsonObject, Message, Todo } from '../../domain/todo.ts'
+import type { EventDetail, JsonObject, Message, RequestFacts, Todo } from '../../domain/todo.ts'
 import {
   isUniqueViolation,
   type Session,
@@ -47,6 +47,8 @@ export interface NewTodo {
   /** For a child: its parent (null where that is gone), its depth, and when it must end at the latest. */
   parent?: { id: string | null; depth: number; closeAt: Date | null }
   effects?: readonly string[]
+  /** What its client said beside the message. */
+  request?: RequestFacts
   /** Its first webhook. */
   push?: KeptPushConfig
 }
@@ -106,8 +108,9 @@ added as (
   on conflict (line) where front do nothing
   returning *),
 added_message as (
-  insert into messages (todo_id, seq, message_id, role, sender, message, received_at)
-  select a.id, 1, ${$.message_id}, 'user', a.client_id, ${$.message}::json, a.created_at from added a),
+  insert into messages (todo_id, seq, message_id, role, sender, message, request, received_at)
+  select a.id, 1, ${$.message_id}, 'user', a.client_id, ${$.message}::json, ${$.request}::json, a.created_at
+  from added a),
 kept_metadata as (
   insert into details (todo_id, metadata)
   select a.id, ${$.metadata}::json from added a where ${$.metadata}::json is not null),
@@ -137,9 +140,9 @@ with batch as materialized (
   select * from unnest(${$.ids}::uuid[], ${$.queues}::text[], ${$.contexts}::text[], ${$.clients}::uuid[],
     ${$.priorities}::smallint[], ${$.max_attempts}::int[], ${$.lines}::uuid[], ${$.schedule_to_start}::int[],
     ${$.start_to_close}::int[], ${$.schedule_to_close}::int[], ${$.heartbeat}::int[], ${$.message_ids}::text[],
-    ${$.messages}::text[], ${$.metadata}::text[], ${$.details}::text[])
+    ${$.messages}::text[], ${$.requests}::text[], ${$.metadata}::text[], ${$.details}::text[])
   as g(id, queue, context_id, client_id, priority, max_attempts, line, schedule_to_start,
-    start_to_close, schedule_to_close, heartbeat, message_id, message, metadata, detail)),
+    start_to_close, schedule_to_close, heartbeat, message_id, message, request, metadata, detail)),
 fresh as materialized (
   select g.*, clock_timestamp() as at, now() + make_interval(secs => g.schedule_to_close) as close_at
   from batch g where exists (select from queues q where q.name = g.queue)),
@@ -154,8 +157,8 @@ added as (
   from fresh f
   returning *),
 said as (
-  insert into messages (todo_id, seq, message_id, role, sender, message, received_at)
-  select f.id, 1, f.message_id, 'user', f.client_id, f.message::json, f.at from fresh f),
+  insert into messages (todo_id, seq, message_id, role, sender, message, request, received_at)
+  select f.id, 1, f.message_id, 'user', f.client_id, f.message::json, f.request::json, f.at from fresh f),
 kept as (
   insert into details (todo_id, metadata)
   select f.id, f.metadata::json from fresh f where f.metadata is not null),
@@ -195,6 +198,7 @@ export const addTodos = async (
     heartbeat: column(({ timeouts }) => timeouts?.heartbeat),
     message_ids: column(({ message }) => message.messageId),
     messages: column(({ message }) => exactText(message)),
+    requests: column(({ request }) => request && exactText(request)),
     metadata: column(({ metadata }) => metadata && exactText(metadata)),
     details: column(({ detail }) => exactText(detail)),
   })
@@ -271,6 +275,7 @@ const valuesOf = (todo: NewTodo): Record<string, unknown> => ({
   max_attempts: todo.maxAttempts,
   message_id: todo.message.messageId,
   message: exactText(todo.message),
+  request: todo.request && exactText(todo.request),
   metadata: todo.metadata && exactText(todo.metadata),
   detail: exactText(todo.detail),
   retry_of: todo.retryOf,

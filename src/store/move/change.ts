@@ -4,7 +4,13 @@
  */
 import { exactText } from '../../base/exact-json.ts'
 import type { State } from '../../domain/lifecycle.ts'
-import type { EventDetail, JoinUntil, JsonObject, Message } from '../../domain/todo.ts'
+import type {
+  EventDetail,
+  JoinUntil,
+  JsonObject,
+  Message,
+  RequestFacts,
+} from '../../domain/todo.ts'
 import { $, joinSql, type ParamName, type Sql, sql } from '../postgres/sql.ts'
 import { keyParameters, type SendKey } from '../todos/idempotency.ts'
 
@@ -22,7 +28,15 @@ export interface Change {
   message?: Message
   /** What a todo keeps the message as, once; absent: its id. */
   keptAs?: string
-  artifact?: { id: string; json: string; append: boolean; lastChunk: boolean }
+  /** What a client said beside it. */
+  request?: RequestFacts
+  artifact?: {
+    id: string
+    json: string
+    append: boolean
+    lastChunk: boolean
+    key?: string | undefined
+  }
   detail?: EventDetail
   summary?: string
   cause?: string
@@ -64,10 +78,12 @@ export const parameters = (change: Change): Record<string, unknown> => ({
   hold_seconds: change.holdSeconds,
   message: change.message && exactText(change.message),
   message_id: change.keptAs ?? change.message?.messageId,
+  request: change.request && exactText(change.request),
   artifact: change.artifact?.json,
   artifact_id: change.artifact?.id,
   append: change.artifact?.append,
   last_chunk: change.artifact?.lastChunk,
+  chunk_key: change.artifact?.key,
   detail: change.detail && exactText(change.detail),
   summary: change.summary,
   cause: change.cause,
@@ -104,6 +120,7 @@ const BATCH_TYPES = {
   artifact_id: 'text',
   append: 'boolean',
   last_chunk: 'boolean',
+  chunk_key: 'text',
   detail: 'text',
   summary: 'text',
   cause: 'text',

@@ -6,13 +6,14 @@
 import { isUuid } from '../../base/uuid.ts'
 import type { Scope } from '../../domain/endpoint.ts'
 import { STATUS_VERBS } from '../../domain/lifecycle.ts'
-import type {
-  Artifact,
-  Json,
-  JsonObject,
-  StoredMessage,
-  Todo,
-  TodoView,
+import {
+  type Artifact,
+  DISCARDED_MEMBER,
+  type Json,
+  type JsonObject,
+  type StoredMessage,
+  type Todo,
+  type TodoView,
 } from '../../domain/todo.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
@@ -20,7 +21,7 @@ import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import { TODO_COLUMNS } from './row.ts'
 import { scopeSql, scopeValues } from './scope.ts'
 
-const MESSAGE = columnsOf<StoredMessage>()(['seq message receivedAt answers secret'])
+const MESSAGE = columnsOf<StoredMessage>()(['seq message receivedAt answers secret sender request'])
 
 interface Chunk {
   append: boolean
@@ -91,7 +92,10 @@ const join = (whole: Artifact, chunk: Artifact): void => {
   }
 }
 
-/** Chunks in the order they came: a chunk that does not append begins the artifact anew. */
+/**
+ * Chunks in the order they came: a chunk that does not append begins the artifact anew. One that was
+ * dropped is left out.
+ */
 const assemble = (chunks: readonly Chunk[]): Artifact[] => {
   const all = new Map<string, Artifact>()
   const joined = new Set<Artifact>()
@@ -105,7 +109,7 @@ const assemble = (chunks: readonly Chunk[]): Artifact[] => {
   for (const whole of joined) {
     if (whole.extensions) whole.extensions = [...new Set(whole.extensions)]
   }
-  return [...all.values()]
+  return [...all.values()].filter(({ metadata }) => metadata?.[DISCARDED_MEMBER] !== true)
 }
 
 /** Without `artifacts`, the statement was not asked for them. */
@@ -233,18 +237,20 @@ const missingStatement = statement<{ id: string }>(
 export const readMissing = async (session: Session, ids: readonly string[]): Promise<string[]> =>
   (await session.run(missingStatement, { ids })).map(({ id }) => id)
 
-const schemaStatement = statement<{ schema: JsonObject | null }>(
+const schemaStatement = statement<{ schema: JsonObject | null; sender: string | null }>(
   'question_schema',
-  sql`select schema from messages where todo_id = ${$.id}::uuid and seq = ${$.seq}::int`,
+  sql`select schema, sender from messages where todo_id = ${$.id}::uuid and seq = ${$.seq}::int`,
 )
 
-/** The schema that the answer to this question must fit; null where anything goes. */
+/** The schema that the answer to this question must fit, and who asked it; null where anything goes. */
 export const readAnswerSchema = async (
   session: Session,
   id: string,
   question: number,
-): Promise<JsonObject | null> =>
-  (await session.run(schemaStatement, { id, seq: question }))[0]?.schema ?? null
+): Promise<{ schema: JsonObject; sender: string | null } | null> => {
+  const [found] = await session.run(schemaStatement, { id, seq: question })
+  return found?.schema ? { schema: found.schema, sender: found.sender } : null
+}
 
 const heldStatement = statement<Todo & { owed: StoredMessage[] | null }>(
   'todo_held',
