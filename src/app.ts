@@ -10,7 +10,7 @@ import { createCore } from './app/core.ts'
 import { httpLimits } from './app/http-limits.ts'
 import { httpObserver, streamObserver } from './app/observe.ts'
 import type { NodeOptions, SwitchboardOptions } from './app/options.ts'
-import { drain } from './background/drain.ts'
+import { drain, type Stop } from './background/drain.ts'
 import { defined } from './base/defined.ts'
 import { createLog, type Log } from './base/log.ts'
 import { createMetrics, type Metrics } from './base/metrics.ts'
@@ -203,12 +203,8 @@ export const createNode = (options: NodeOptions): Switchboard => {
   })
 
   /** Calls under way need everything else, so they end first, and get most of the time. */
-  const drained = (): Promise<void> =>
-    drain(
-      [{ part: 'calls', owedMs: 0, run: (ms) => listener.stop(ms) }, ...core.stops],
-      options.drainMs ?? DRAIN_MS,
-      log,
-    )
+  const calls: Stop = { part: 'calls', owedMs: 0, run: (ms) => listener.stop(ms) }
+  const drained = () => drain([calls, ...core.stops], options.drainMs ?? DRAIN_MS, log)
   let stopped: Promise<void> | null = null
 
   return {

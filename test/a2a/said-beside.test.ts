@@ -8,6 +8,7 @@ import {
   type Answer,
   a2aClient,
   agentClient,
+  type Frame,
   openStream,
   textMessage,
 } from '../support/clients/actors.ts'
@@ -151,7 +152,9 @@ test('the reason of a cancel reaches the holder by its signal, and operators', a
   expect(refused.error).toMatchObject({ code: -32602 })
   expect(JSON.stringify(refused.error.data)).toContain('metadata.reason')
   await a2a.call('CancelTask', { id: task.id, metadata: { reason, other: 1 } })
-  const [frame] = (await signals.until(({ event }) => event === 'canceled')).slice(-1)
+  // What was canceled just before may be told in here, too.
+  const isOurs = ({ event, json }: Frame) => event === 'canceled' && json.id === todo.id
+  const [frame] = (await signals.until(isOurs)).slice(-1)
   expect(frame!.json).toEqual({ id: todo.id, fence: todo.fence, reason })
   signals.close()
   const { events } = await operate(app, 'todos.show', { id: task.id })

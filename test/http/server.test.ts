@@ -381,7 +381,7 @@ describe('A2A', () => {
     const sent = await a2a('SendStreamingMessage', { message })
     expect(sent.headers.get('content-type')).toContain('text/event-stream')
     const blocks = (await sent.text()).trimEnd().split('\n\n')
-    expect(blocks.map((block) => block.split('\n')[0])).toEqual(['id: 1', 'id: 2'])
+    expect(blocks.map((block) => block.split('\n')[0])).toEqual(['id: t-7:1', 'id: t-7:2'])
     expect(JSON.parse(blocks[1]!.split('\ndata: ')[1]!)).toMatchObject({
       jsonrpc: '2.0',
       id: 'q1',
