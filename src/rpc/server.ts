@@ -3,6 +3,7 @@
  * order of checks is JSON, envelope, table (version), method, right, params, call; from the method
  * on it is the chain of dispatch.ts. It knows no protocol: rows and error writers are handed to it.
  */
+import { exactText } from '../base/exact-json.ts'
 import type { Log } from '../base/log.ts'
 import { Refusal } from '../domain/errors.ts'
 import { type ErrorWriter, WireRefusal } from '../protocol/wire/errors.ts'
@@ -160,7 +161,7 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
       const full = bytes >= MAX_BATCH_BYTES ? beyond(request, call) : null
       if (full) return full
       const answer = await single(value, call, false)
-      if (answer.kind === 'json') bytes += Buffer.byteLength(JSON.stringify(answer.body))
+      if (answer.kind === 'json') bytes += Buffer.byteLength(exactText(answer.body))
       return answer
     }
     const answers = values.map((value) => {

@@ -3,8 +3,10 @@
  * What happens meanwhile comes from /board/events (stream/feeds.ts). The page's cookie counts under
  * /board only, and only where no bearer token was sent.
  */
+
 import { type Request, Router } from 'express'
 import { defined } from '../../base/defined.ts'
+import { exactText } from '../../base/exact-json.ts'
 import type { Log } from '../../base/log.ts'
 import { type Caller, watchScope } from '../../domain/endpoint.ts'
 import { invalid } from '../../domain/errors.ts'
@@ -156,7 +158,8 @@ export const createBoard = (parts: BoardParts): Router => {
       watchScope(caller)
       const admission = parts.bounds.callers.enter(ownerOf(caller))
       try {
-        res.set('Cache-Control', 'no-store').json(await read(req, caller))
+        const text = exactText(await read(req, caller))
+        res.set('Cache-Control', 'no-store').type('application/json').send(text)
       } finally {
         admission.end()
       }

@@ -6,7 +6,9 @@
  * it dead. A server that stops gives every reader its own delay before it reconnects and resumes
  * after its last frame. What the frames say is the caller's business.
  */
+
 import type { ServerResponse } from 'node:http'
+import { exactText } from '../../base/exact-json.ts'
 import { TooSlow } from '../../domain/errors.ts'
 import type { Unread, UnreadAnswers } from '../bounds/unread.ts'
 import { isStopping } from '../request/call-signal.ts'
@@ -89,7 +91,7 @@ const escaped = (end: string): string => `\\u${end.charCodeAt(0).toString(16).pa
 
 /** JSON as one line, whoever reads it. */
 const jsonLine = (data: unknown): string => {
-  const json = JSON.stringify(data)
+  const json = exactText(data)
   return json.search(LINE_ENDS) < 0 ? json : json.replace(LINE_ENDS, escaped)
 }
 

@@ -4,6 +4,7 @@
  * nothing. Refusals: forbidden, not_found, stale_fence, wrong_state, unread_messages, duplicate,
  * limit, unavailable.
  */
+
 import { defined } from '../../base/defined.ts'
 import { type Caller, endpointWith, may } from '../../domain/endpoint.ts'
 import { isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'

@@ -1,4 +1,5 @@
 /** Adding todos: pending and claimable, or in line behind their conversation, or refused at intake. */
+import { exactText } from '../../base/exact-json.ts'
 import { Refusal } from '../../domain/errors.ts'
 import type { Timeouts } from '../../domain/policy.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
@@ -196,10 +197,10 @@ export const addTodos = async (
     schedule_to_close: column(({ timeouts }) => timeouts?.scheduleToClose),
     heartbeat: column(({ timeouts }) => timeouts?.heartbeat),
     message_ids: column(({ message }) => message.messageId),
-    messages: column(({ message }) => JSON.stringify(message)),
-    requests: column(({ request }) => request && JSON.stringify(request)),
-    metadata: column(({ metadata }) => metadata && JSON.stringify(metadata)),
-    details: column(({ detail }) => JSON.stringify(detail)),
+    messages: column(({ message }) => exactText(message)),
+    requests: column(({ request }) => request && exactText(request)),
+    metadata: column(({ metadata }) => metadata && exactText(metadata)),
+    details: column(({ detail }) => exactText(detail)),
   })
   const added = new Map(rows.map((row) => [row.id, announced(session, row, false)]))
   return todos.map(({ id }) => added.get(id) ?? null)
@@ -273,10 +274,10 @@ const valuesOf = (todo: NewTodo): Record<string, unknown> => ({
   priority: todo.priority,
   max_attempts: todo.maxAttempts,
   message_id: todo.message.messageId,
-  message: JSON.stringify(todo.message),
-  request: todo.request && JSON.stringify(todo.request),
-  metadata: todo.metadata && JSON.stringify(todo.metadata),
-  detail: JSON.stringify(todo.detail),
+  message: exactText(todo.message),
+  request: todo.request && exactText(todo.request),
+  metadata: todo.metadata && exactText(todo.metadata),
+  detail: exactText(todo.detail),
   retry_of: todo.retryOf,
   line: todo.line,
   rejected: todo.rejected,

@@ -2,6 +2,7 @@
  * What the caller of a verb brings, and the parameters it becomes: of a statement for one todo, or as the
  * rows of a batch.
  */
+import { exactText } from '../../base/exact-json.ts'
 import type { State } from '../../domain/lifecycle.ts'
 import type {
   EventDetail,
@@ -75,23 +76,23 @@ export const parameters = (change: Change): Record<string, unknown> => ({
   asked: change.asked,
   park: change.park,
   hold_seconds: change.holdSeconds,
-  message: change.message && JSON.stringify(change.message),
+  message: change.message && exactText(change.message),
   message_id: change.keptAs ?? change.message?.messageId,
-  request: change.request && JSON.stringify(change.request),
+  request: change.request && exactText(change.request),
   artifact: change.artifact?.json,
   artifact_id: change.artifact?.id,
   append: change.artifact?.append,
   last_chunk: change.artifact?.lastChunk,
   chunk_key: change.artifact?.key,
-  detail: change.detail && JSON.stringify(change.detail),
+  detail: change.detail && exactText(change.detail),
   summary: change.summary,
   cause: change.cause,
   retry_seconds: change.retrySeconds,
   due_seconds: change.dueSeconds,
-  result: change.result && JSON.stringify(change.result),
+  result: change.result && exactText(change.result),
   direct: change.direct,
   max_wait_seconds: change.maxWaitSeconds,
-  schema: change.schema && JSON.stringify(change.schema),
+  schema: change.schema && exactText(change.schema),
   question: change.question,
   children: change.children,
   join_until: change.joinUntil,

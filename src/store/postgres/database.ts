@@ -4,7 +4,9 @@
  *
  * Wakes go out once their statement has committed: at once outside a transaction, else after COMMIT.
  */
+
 import pg from 'pg'
+import { parseExact } from '../../base/exact-json.ts'
 import { asRefusal, discards, RUN_AGAIN_TIMES, runsAgain } from './pg-errors.ts'
 import type { Statement, Values } from './statement.ts'
 import { createTrouble } from './trouble.ts'
@@ -93,6 +95,14 @@ const withOptions = (connectionString: string, ours: string): string => {
 export const PLANNER =
   '-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off -c plan_cache_mode=force_generic_plan'
 
+const JSON_OID = pg.types.builtins.JSON
+
+/** Documents keep the digits of their numbers; `json` stores them as they came. */
+const getTypeParser: typeof pg.types.getTypeParser = (oid: number, format?: 'text' | 'binary') =>
+  oid === JSON_OID && format !== 'binary'
+    ? parseExact
+    : pg.types.getTypeParser(oid, format as 'text')
+
 /** The driver reads times and intervals in these forms, whatever the database or the role would have. */
 const FORMS = '-c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex'
 
@@ -114,6 +124,7 @@ export const openDatabase = (options: DatabaseOptions): Database => {
     // The server enforces the limits above. A server that went away without a word enforces none.
     query_timeout: statementMs + LOST_AFTER_MS,
     keepAlive: true,
+    types: { getTypeParser },
   })
   // An idle connection that breaks is replaced at the next use; without a listener Node would exit.
   pool.on('error', () => {})

@@ -12,6 +12,24 @@ export const urlOf = (path, query = {}) => {
   return url
 }
 
+/** A double keeps any fifteen digits, unless an exponent takes them to its limits. */
+const MANY_DIGITS = /\d[\d.]{15}|\d[eE][+-]?\d{3}/
+
+/** The number as its text where the browser tells us that; it is shown and sent with its digits. */
+const withDigits = (_key, value, context) => {
+  const source = context?.source
+  const isChanged =
+    typeof value === 'number' && MANY_DIGITS.test(source) && String(value) !== source
+  return isChanged && JSON.rawJSON ? JSON.rawJSON(source) : value
+}
+
+/** As JSON.parse, but that numbers which a double may change are raw JSON. */
+export const parseJson = (text) =>
+  MANY_DIGITS.test(text) ? JSON.parse(text, withDigits) : JSON.parse(text)
+
+/** The digits of such a number; undefined for any other value. */
+export const digitsOf = (value) => (JSON.isRawJSON?.(value) ? value.rawJSON : undefined)
+
 class Refused extends Error {
   constructor(status, message, data) {
     super(message)
@@ -44,7 +62,10 @@ const wordsOf = ({ message, data }) => {
 }
 
 const bodyOf = async (answer) => {
-  const body = await answer.json().catch(() => null)
+  const body = await answer
+    .text()
+    .then(parseJson)
+    .catch(() => null)
   if (body?.error) throw new Refused(answer.status, wordsOf(body.error), body.error.data)
   if (!answer.ok || body === null) throw new Refused(answer.status, `HTTP ${answer.status}`)
   return body

@@ -38,8 +38,8 @@ export const createParser = (onEvent, onRetry) => {
 /**
  * Reads the feed at `url` and keeps reading it: it reconnects, and resumes after the last id it
  * saw, until `signal` fires or the server refuses. Each callback is awaited before more is read.
- * `open(resumed)`: connected, with nothing missed if `resumed`; `event`: one event with its data
- * parsed; `lost(since)`: no connection since then, it will be tried again; `refused(status)`: the
+ * `open(resumed)`: connected, with nothing missed if `resumed`; `event`: one event, with its data
+ * as text; `lost(since)`: no connection since then, it will be tried again; `refused(status)`: the
  * end. While `isOnline` says that there is no network, nothing is tried.
  */
 export const follow = async (
@@ -91,7 +91,7 @@ export const follow = async (
         heardAt = Date.now()
         parse(value)
         for (const { id, event: kind, data } of events.splice(0)) {
-          if (data !== undefined) await event(kind ?? 'message', JSON.parse(data))
+          if (data !== undefined) await event(kind ?? 'message', data)
           if (id !== undefined) lastId = id
         }
       }

@@ -3,7 +3,7 @@
  * (worker.js). A browser that has none, or cannot start ours, reads a stream for each tab, and only
  * while that tab is looked at, so that the connections suffice for what people do.
  */
-import { urlOf } from '../api.js'
+import { parseJson, urlOf } from '../api.js'
 import { follow } from './follow.js'
 
 const HELLO_WITHIN_MS = 10_000
@@ -31,7 +31,10 @@ const readAlone = (query, signal, handlers) => {
       reading = null
     } else if (!reading) {
       reading = new AbortController()
-      void follow(urlOf('events', { ...query, snapshot: 'none' }), reading.signal, handlers)
+      void follow(urlOf('events', { ...query, snapshot: 'none' }), reading.signal, {
+        ...handlers,
+        event: (name, data) => handlers.event(name, parseJson(data)),
+      })
     }
   }
   document.addEventListener('visibilitychange', look)
@@ -68,7 +71,7 @@ export const createFeed = () => {
     if (kind === 'lost') handlers.lost(since)
     if (kind === 'refused') handlers.refused(status)
     if (kind !== 'event') return
-    handlers.event(name, data)
+    handlers.event(name, parseJson(data))
     count += 1
     if (count % TELL_EACH === 0) send({ kind: 'took', count: TELL_EACH, key })
   }

@@ -30,9 +30,11 @@ const say = (message) => {
 const passes = ({ queue, context }, event) =>
   (!queue || queue.split(',').includes(event.queue)) && (!context || context === event.contextId)
 
+/** Each tab parses it anew: numbers that keep their digits do not pass from one thread to another. */
 const hand = (name, data) => {
+  const content = JSON.parse(data)
   for (const [port, tab] of watching()) {
-    if (name === 'transition' && !passes(tab.query, data)) continue
+    if (name === 'transition' && !passes(tab.query, content)) continue
     if (tab.unread >= UNREAD_AT_MOST) {
       tab.missed = true
       continue
@@ -48,7 +50,7 @@ const took = (port, tab, { count, key }) => {
   tab.unread -= count
   if (!tab.missed || tab.unread > UNREAD_AT_MOST / 2) return
   tab.missed = false
-  tell(port, tab, { kind: 'event', name: 'gap', data: {} })
+  tell(port, tab, { kind: 'event', name: 'gap', data: '{}' })
 }
 
 const isOnline = () =>
