@@ -6,6 +6,7 @@
 import { setMaxListeners } from 'node:events'
 import type { Express } from 'express'
 import { createCore } from './app/core.ts'
+import { httpLimits } from './app/http-limits.ts'
 import { httpObserver, streamObserver } from './app/observe.ts'
 import type { NodeOptions, SwitchboardOptions } from './app/options.ts'
 import { drain } from './background/drain.ts'
@@ -136,7 +137,7 @@ export const createNode = (options: NodeOptions): Switchboard => {
     services,
     authenticate,
     adminToken,
-    metricsToken: config.metricsToken,
+    ...httpLimits(config, log),
     log,
     publicUrl,
     version: VERSION,

@@ -35,6 +35,15 @@ export interface Config {
   cardKeys: readonly CardKey[]
   adminToken: string | null
   metricsToken: string | null
+  /** How long an answer of /metrics is given again. */
+  metricsCacheSeconds: number
+  /** How many JSON values the body of one request may hold. */
+  maxBodyValues: number
+  /** How many calls one endpoint may have in progress on a node, and how many event streams. */
+  maxCallsPerEndpoint: number
+  maxStreamsPerEndpoint: number
+  /** What bodies and undrained answers may take of memory. Null: a share of the heap's limit. */
+  inFlightMegabytes: number | null
   /** Whether webhooks may be plain http. */
   webhookAllowHttp: boolean
   /** CIDRs, addresses and host names that webhooks may lead to although they are not public. */
@@ -191,6 +200,11 @@ const MEMBERS: { readonly [K in keyof Config]-?: [string, Config[K], z.ZodType<C
   cardKeys: ['SWITCHBOARD_CARD_KEYS', [], cardKeys],
   adminToken: ['SWITCHBOARD_ADMIN_TOKEN', null, token(16)],
   metricsToken: ['SWITCHBOARD_METRICS_TOKEN', null, token(1)],
+  metricsCacheSeconds: ['SWITCHBOARD_METRICS_CACHE_SECONDS', 5, wholeNumber(0, 60)],
+  maxBodyValues: ['SWITCHBOARD_MAX_BODY_VALUES', 200_000, wholeNumber(1000, 10_000_000)],
+  maxCallsPerEndpoint: ['SWITCHBOARD_MAX_CALLS_PER_ENDPOINT', 1000, wholeNumber(1, 100_000)],
+  maxStreamsPerEndpoint: ['SWITCHBOARD_MAX_STREAMS_PER_ENDPOINT', 1000, wholeNumber(1, 10_000)],
+  inFlightMegabytes: ['SWITCHBOARD_IN_FLIGHT_MB', null, wholeNumber(32, 65_536)],
   webhookAllowHttp: ['SWITCHBOARD_WEBHOOK_ALLOW_HTTP', false, flag],
   webhookAllow: ['SWITCHBOARD_WEBHOOK_ALLOW_CIDRS', [], sound(targetsProblem, listOf)],
   logLevel: [

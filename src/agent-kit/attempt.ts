@@ -52,7 +52,7 @@ export interface RunningAttempt {
   /** Resolves, never rejects, once nothing more will be reported for this todo. */
   readonly done: Promise<void>
   /** Takes in a signal of /agent/events about this todo. */
-  hear(name: string): void
+  hear(name: string, because?: string): void
   /** Tells the handler to stop. What it still holds is then handed back, not failed. */
   shutDown(): void
   /** Hands the todo back although its handler does not stop. */
@@ -162,8 +162,8 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
       return hold.asking
     },
     done,
-    hear(name) {
-      if (name === 'canceled') hold.hearCanceled()
+    hear(name, because) {
+      if (name === 'canceled') hold.hearCanceled(because)
       else inbox.nudge()
     },
     shutDown: () => hold.abort('shutdown'),

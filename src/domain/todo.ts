@@ -118,6 +118,17 @@ export interface Child {
   result: JsonObject | null
 }
 
+/** What a client said beside its message, for whoever works on it. */
+export interface RequestFacts {
+  /** Of the request that brought a message to a live todo; the first one's is the todo's own. */
+  metadata?: JsonObject
+  /** Extensions that the client requested and the card declares. */
+  extensions?: string[]
+  acceptedOutputModes?: string[]
+  /** The W3C trace context of the request. */
+  traceparent?: string
+}
+
 /** A message as stored, with its position in the todo's order. */
 export interface StoredMessage {
   seq: number
@@ -127,6 +138,10 @@ export interface StoredMessage {
   answers: number | null
   /** It answered a request for authorization: only its sender and the holder may see it. */
   secret: boolean
+  /** The endpoint that sent it; null for an operator's, and for the agent's own. */
+  sender: string | null
+  /** What else its request said; null where that is nothing. */
+  request: RequestFacts | null
 }
 
 /** What became of a message to a live todo, as its sender may read it. */
@@ -207,12 +222,18 @@ export interface Event {
 
 export interface ArtifactChunk {
   artifact: Artifact
+  /** Of the event, and not of the artifact. */
+  metadata?: JsonObject
   append: boolean
   lastChunk: boolean
+  /** By which the chunk is known when its agent sends it again. */
+  key?: string
 }
 
 /** What one line on the board needs, small and bounded. It never holds the text of an answer. */
 export interface EventDetail {
+  /** What the agent says of the event itself, for the client. */
+  metadata?: JsonObject
   text?: string
   note?: string
   percent?: number

@@ -71,6 +71,8 @@ export interface HttpParts extends OpsParts {
   feeds?: Router
   bodyLimitBytes?: number
   bodyTimeoutMs?: number
+  /** How many JSON values a body may hold. */
+  maxBodyValues?: number
   /** The longest a blocking SendMessage waits, in milliseconds. */
   maxWaitMs?: number
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
@@ -153,9 +155,10 @@ const reporting = ({ log, observe }: HttpParts, surface: Surface) => ({
 })
 
 const bodyOptions = (
-  { bodyLimitBytes, bodyTimeoutMs }: HttpParts,
+  { bodyLimitBytes, bodyTimeoutMs, maxBodyValues: maxValues }: HttpParts,
   mediaTypes: readonly string[],
-): BodyOptions => defined({ mediaTypes, limitBytes: bodyLimitBytes, timeoutMs: bodyTimeoutMs })
+): BodyOptions =>
+  defined({ mediaTypes, limitBytes: bodyLimitBytes, timeoutMs: bodyTimeoutMs, maxValues })
 
 const A2A_MEDIA_TYPES = ['application/json', 'application/a2a+json']
 

@@ -3,7 +3,7 @@ import { AgentCard as SdkCard, verifyAgentCardSignature } from '@a2a-js/sdk'
 import { expect, test } from 'vitest'
 import { readCardKeys } from '../../src/config/card-keys.ts'
 import type { Config } from '../../src/config.ts'
-import { startApp, startNode } from '../support/app.ts'
+import { startApp, startNode, testConfig } from '../support/app.ts'
 import { a2aClient } from '../support/clients/actors.ts'
 import { newJwk } from '../support/clients/jwk.ts'
 import { operate, rowCounts } from '../support/steps.ts'
@@ -57,23 +57,7 @@ test('a card that an operator changed has another tag, at once and on every node
 
 const nodeWith = (config: Partial<Config>) =>
   startNode(app.databaseUrl, {
-    config: {
-      databaseUrl: app.databaseUrl,
-      directUrl: null,
-      natsUrl: null,
-      dataDir: '/nonexistent',
-      host: '127.0.0.1',
-      port: 0,
-      publicUrl: null,
-      card: 'hybrid',
-      cardKeys: [],
-      adminToken: null,
-      metricsToken: null,
-      webhookAllowHttp: false,
-      webhookAllow: [],
-      logLevel: 'silent',
-      ...config,
-    },
+    config: testConfig({ databaseUrl: app.databaseUrl, adminToken: null, ...config }),
   })
 
 test('a card names the public address, whatever the request says of its host', async () => {

@@ -515,6 +515,45 @@ describe('operations', () => {
     expect((await ask('the-admin-token')).status).toBe(401)
     expect((await ask('m')).status).toBe(200)
   })
+
+  test('metrics are read once for all who ask at a time, and again when they are old', async () => {
+    let reads = 0
+    let end = () => {}
+    const metrics = {
+      contentType: 'text/plain',
+      metrics: async () => {
+        reads += 1
+        await new Promise<void>((resolve) => {
+          end = resolve
+        })
+        return `reads ${reads}\n`
+      },
+    }
+    const { url } = await start({ parts: { metrics, metricsCacheMs: 60 } })
+    const ask = async () => (await fetch(`${url}/metrics`)).text()
+    const asked = Array.from({ length: 20 }, ask)
+    await expect.poll(() => reads).toBe(1)
+    end()
+    expect(new Set(await Promise.all([...asked, ask()]))).toEqual(new Set(['reads 1\n']))
+    await expect
+      .poll(async () => {
+        const answer = ask()
+        await new Promise((resolve) => setImmediate(resolve))
+        end()
+        return answer
+      })
+      .not.toBe('reads 1\n')
+  })
+
+  test('metrics are closed where others reach the node and no token is set', async () => {
+    const { url } = await start({ parts: { metricsClosed: true } })
+    const response = await fetch(`${url}/metrics`, { headers: { Authorization: 'Bearer sender' } })
+    expect(response.status).toBe(403)
+    expect(await response.text()).toContain('SWITCHBOARD_METRICS_TOKEN')
+    const withToken = await start({ parts: { metricsToken: 'm', metricsClosed: false } })
+    const headers = { Authorization: 'Bearer m' }
+    expect((await fetch(`${withToken.url}/metrics`, { headers })).status).toBe(200)
+  })
 })
 
 test('the admin token is the operator, and calls are counted by surface', async () => {

@@ -20,7 +20,13 @@ import { type StreamObserver, type StreamOptions, writeStream } from '../stream/
 /** What a call is made of, once its caller is known. */
 export type CallFacts = Pick<
   Call,
-  'caller' | 'signal' | 'isPeerThere' | 'lastEventId' | 'idempotencyKey' | 'requestId'
+  | 'caller'
+  | 'signal'
+  | 'isPeerThere'
+  | 'lastEventId'
+  | 'idempotencyKey'
+  | 'traceparent'
+  | 'requestId'
 >
 
 export interface ExchangeParts {
@@ -91,6 +97,7 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
         isPeerThere: () => isPeerThere(res),
         lastEventId: headerOf(req, 'last-event-id') ?? null,
         idempotencyKey: headerOf(req, 'idempotency-key') ?? null,
+        traceparent: headerOf(req, 'traceparent') ?? null,
         requestId,
       }
       return [await answer(req, facts, res), caller]

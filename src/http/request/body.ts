@@ -5,6 +5,7 @@
  */
 import type { IncomingMessage } from 'node:http'
 import { WireRefusal } from '../../protocol/wire/errors.ts'
+import { admitValues, MAX_VALUES, mayHoldMany } from '../bounds/values.ts'
 
 export interface BodyOptions {
   /** Media types accepted, without parameters. */
@@ -14,6 +15,8 @@ export interface BodyOptions {
   limitBytes?: number
   /** Milliseconds within which the whole body must have arrived. */
   timeoutMs?: number
+  /** How many JSON values it may hold. */
+  maxValues?: number
 }
 
 const LIMIT_BYTES = 4 * 1024 * 1024
@@ -113,11 +116,12 @@ export const discardBody = (req: IncomingMessage): Promise<void> =>
 /** Shared, since it keeps nothing from one whole text to the next. */
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** The text of a JSON body. Refuses: media_type, too_large, too_late, parse (not UTF-8). */
+/** The text of a JSON body. Refuses: media_type, too_large, too_late, limit, parse (not UTF-8). */
 export const readText = async (req: IncomingMessage, options: BodyOptions): Promise<string> => {
   checkHeaders(req, options)
-  const { limitBytes = LIMIT_BYTES, timeoutMs = TIMEOUT_MS } = options
+  const { limitBytes = LIMIT_BYTES, timeoutMs = TIMEOUT_MS, maxValues = MAX_VALUES } = options
   const bytes = await collect(req, limitBytes, timeoutMs)
+  if (mayHoldMany(bytes, maxValues)) await admitValues(bytes, maxValues)
   try {
     return utf8.decode(bytes)
   } catch {

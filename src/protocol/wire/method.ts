@@ -38,6 +38,8 @@ export interface Call {
   lastEventId: string | null
   /** The request's `Idempotency-Key`, unread; null when there was none. */
   idempotencyKey: string | null
+  /** The request's `traceparent`, unread; absent or null when there was none. */
+  traceparent?: string | null
   /** Names this request in the log and in the answer to a fault. */
   requestId: string
 }

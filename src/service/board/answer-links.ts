@@ -1,7 +1,8 @@
 /**
  * Links with which somebody without an account answers one question, once. The secret in the
- * address is random, and only its hash is kept. The answer carries the link's id as its message id,
- * so it is accepted at most once, however often and on whichever node somebody submits it. Whether
+ * address is random, and only its hash is kept. The answer carries the link's id as its message id and
+ * names its question, so it is accepted at most once, however often and on whichever node somebody
+ * submits it. Whether
  * it was accepted is read from the conversation and nowhere else.
  */
 import { type Caller, EVERYTHING, watchScope } from '../../domain/endpoint.ts'

@@ -20,7 +20,7 @@ import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import { TODO_COLUMNS } from './row.ts'
 import { scopeSql, scopeValues } from './scope.ts'
 
-const MESSAGE = columnsOf<StoredMessage>()(['seq message receivedAt answers secret'])
+const MESSAGE = columnsOf<StoredMessage>()(['seq message receivedAt answers secret sender request'])
 
 interface Chunk {
   append: boolean
@@ -233,18 +233,20 @@ const missingStatement = statement<{ id: string }>(
 export const readMissing = async (session: Session, ids: readonly string[]): Promise<string[]> =>
   (await session.run(missingStatement, { ids })).map(({ id }) => id)
 
-const schemaStatement = statement<{ schema: JsonObject | null }>(
+const schemaStatement = statement<{ schema: JsonObject | null; sender: string | null }>(
   'question_schema',
-  sql`select schema from messages where todo_id = ${$.id}::uuid and seq = ${$.seq}::int`,
+  sql`select schema, sender from messages where todo_id = ${$.id}::uuid and seq = ${$.seq}::int`,
 )
 
-/** The schema that the answer to this question must fit; null where anything goes. */
+/** The schema that the answer to this question must fit, and who asked it; null where anything goes. */
 export const readAnswerSchema = async (
   session: Session,
   id: string,
   question: number,
-): Promise<JsonObject | null> =>
-  (await session.run(schemaStatement, { id, seq: question }))[0]?.schema ?? null
+): Promise<{ schema: JsonObject; sender: string | null } | null> => {
+  const [found] = await session.run(schemaStatement, { id, seq: question })
+  return found?.schema ? { schema: found.schema, sender: found.sender } : null
+}
 
 const heldStatement = statement<Todo & { owed: StoredMessage[] | null }>(
   'todo_held',
