@@ -8,7 +8,7 @@ import type { Express } from 'express'
 import { createCore } from './app/core.ts'
 import { httpLimits } from './app/http-limits.ts'
 import { httpObserver, streamObserver } from './app/observe.ts'
-import type { NodeOptions, SwitchboardOptions } from './app/options.ts'
+import { NODE_DEFAULTS, type NodeOptions, type SwitchboardOptions } from './app/options.ts'
 import { drain } from './background/drain.ts'
 import { defined } from './base/defined.ts'
 import { createLog } from './base/log.ts'
@@ -68,8 +68,7 @@ export interface Facts {
 const FACTS = { transition: transitionOf, ready: readyOf }
 
 const BOARD_CODE_SECONDS = 600
-const DRAIN_MS = 13_000
-const SSE_RETRY_MS = 2000
+export const SSE_RETRY_MS = 2000
 
 const sseRetryMs = async (registry: Registry): Promise<number> => {
   const value = (await registry.settings()).get('sse_retry_ms')
@@ -164,7 +163,7 @@ export const createNode = (options: NodeOptions): Switchboard => {
   const drained = (): Promise<void> =>
     drain(
       [{ part: 'calls', owedMs: 0, run: (ms) => listener.stop(ms) }, ...core.stops],
-      options.drainMs ?? DRAIN_MS,
+      options.drainMs ?? NODE_DEFAULTS.drainMs,
       log,
     )
   let stopped: Promise<void> | null = null
