@@ -5,6 +5,7 @@
  */
 import { setMaxListeners } from 'node:events'
 import type { Express } from 'express'
+import { addressOf } from './app/address.ts'
 import { createCore } from './app/core.ts'
 import { httpLimits } from './app/http-limits.ts'
 import { httpObserver, streamObserver } from './app/observe.ts'
@@ -90,7 +91,7 @@ export const createNode = (options: NodeOptions): Switchboard => {
     keepAliveSeconds: config.keepAliveSeconds ?? KEEP_ALIVE_SECONDS,
     lingerMs: options.lingerMs,
   })
-  const publicUrl = (): string => config.publicUrl ?? listener.url()
+  const publicUrl = addressOf(config, listener.url)
   const core = createCore(options, {
     log,
     metrics,

@@ -113,7 +113,8 @@ const natsUrlProblem = (text: string): string | null => {
 
 const publicUrlProblem = (text: string): string | null => {
   const url = URL.canParse(text) ? new URL(text) : null
-  if (!url || !/^https?:$/.test(url.protocol)) return 'must be a URL with http:// or https://'
+  // The parser would mend what has one slash or three.
+  if (!url || !/^https?:\/\/[^/]/i.test(text)) return 'must be a URL with http:// or https://'
   if (url.username || url.password) return 'must hold no user and no password'
   return url.search || url.hash ? "must hold no '?' and no '#'" : null
 }
@@ -132,6 +133,17 @@ const sound = <T = string>(
       if (message !== null) context.addIssue({ code: 'custom', message })
     })
     .transform(convert)
+
+/** A URL, read without the blanks and line breaks that a file or a shell leaves at its ends. */
+const urlOf = (
+  problem: (text: string) => string | null,
+  convert: (text: string) => string = (text) => text,
+) =>
+  sound(
+    (text) =>
+      /\s/.test(text.trim()) ? 'holds a blank or a line break inside' : problem(text.trim()),
+    (text) => convert(text.trim()),
+  )
 
 const token = (minLength: number) =>
   sound((text) => {
@@ -188,14 +200,14 @@ const flag = z
 
 /** Each member's variable, its value where that is unset, and how it is read. */
 const MEMBERS: { readonly [K in keyof Config]-?: [string, Config[K], z.ZodType<Config[K]>] } = {
-  databaseUrl: ['DATABASE_URL', null, sound(databaseUrlProblem)],
-  directUrl: ['DATABASE_DIRECT_URL', null, sound(databaseUrlProblem)],
-  natsUrl: ['SWITCHBOARD_NATS_URL', null, sound(natsUrlProblem)],
+  databaseUrl: ['DATABASE_URL', null, urlOf(databaseUrlProblem)],
+  directUrl: ['DATABASE_DIRECT_URL', null, urlOf(databaseUrlProblem)],
+  natsUrl: ['SWITCHBOARD_NATS_URL', null, urlOf(natsUrlProblem)],
   dataDir: ['SWITCHBOARD_DATA_DIR', './.switchboard', z.string()],
   host: ['HOST', '127.0.0.1', sound(hostProblem)],
   port: ['PORT', 4100, sound(portProblem, Number)],
   keepAliveSeconds: ['SWITCHBOARD_KEEP_ALIVE_SECONDS', KEEP_ALIVE_SECONDS, wholeNumber(1, 3600)],
-  publicUrl: ['SWITCHBOARD_PUBLIC_URL', null, sound(publicUrlProblem, withoutSlash)],
+  publicUrl: ['SWITCHBOARD_PUBLIC_URL', null, urlOf(publicUrlProblem, withoutSlash)],
   card: ['SWITCHBOARD_CARD', 'hybrid', oneOf('hybrid', '1.0')],
   cardKeys: ['SWITCHBOARD_CARD_KEYS', [], cardKeys],
   adminToken: ['SWITCHBOARD_ADMIN_TOKEN', null, token(16)],
@@ -217,14 +229,31 @@ const MEMBERS: { readonly [K in keyof Config]-?: [string, Config[K], z.ZodType<C
 /** Read by the command line, not by the server. */
 const TOLERATED = ['SWITCHBOARD_URL', 'SWITCHBOARD_TOKEN']
 
+/**
+ * What Kubernetes sets in every container beside a service named switchboard: its address, in the
+ * forms that Docker's links had.
+ */
+const OF_KUBERNETES =
+  /^SWITCHBOARD_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$/
+
+/** The variables of this environment that are not ours, and are ignored. */
+export const kubernetesVariables = (env: NodeJS.ProcessEnv): string[] =>
+  Object.keys(env).filter((name) => OF_KUBERNETES.test(name))
+
 /** Otherwise a variable with a typo in its name would do nothing, and say nothing. */
 const unknownVariables = (names: string[]): string[] => {
   const known = [...Object.values(MEMBERS).map(([name]) => name), ...TOLERATED]
   const ours = known.filter((name) => name.startsWith('SWITCHBOARD_'))
   return names
-    .filter((name) => name.startsWith('SWITCHBOARD_') && !known.includes(name))
+    .filter(
+      (name) =>
+        name.startsWith('SWITCHBOARD_') && !known.includes(name) && !OF_KUBERNETES.test(name),
+    )
     .map((name) => `${name} is not a variable of switchboard, which has ${ours.join(', ')}`)
 }
+
+/** A node that listens on this has no address of its own to name. */
+export const isEveryAddress = (host: string): boolean => ['0.0.0.0', '::', '[::]'].includes(host)
 
 /** Throws ConfigError. */
 export const readConfig = (env: NodeJS.ProcessEnv): Readonly<Config> => {

@@ -1,7 +1,8 @@
+// Field cases: addresses with leftovers; variables of Kubernetes.
 import path from 'node:path'
 import pg from 'pg'
 import { describe, expect, test } from 'vitest'
-import { ConfigError, readConfig } from '../src/config.ts'
+import { ConfigError, kubernetesVariables, readConfig } from '../src/config.ts'
 import { newJwk } from './support/clients/jwk.ts'
 
 const problemsOf = (env: NodeJS.ProcessEnv): string[] => {
@@ -149,7 +150,17 @@ describe('what is refused', () => {
     expect(problemsOf({ PORT: port })).toEqual(['PORT must be a number from 0 to 65535'])
   })
 
-  test.each(['ftp://h', 'https://h/?a=1', 'https://h/#a', '//h'])('%j is no public URL', (url) => {
+  test.each([
+    'ftp://h',
+    'https://h/?a=1',
+    'https://h/#a',
+    '//h',
+    'https:/h',
+    'https:///h',
+    'https:h',
+    'https://h/a b',
+    'https://h/a\nb',
+  ])('%j is no public URL', (url) => {
     expect(problemsOf({ SWITCHBOARD_PUBLIC_URL: url })).toHaveLength(1)
   })
 
@@ -175,6 +186,37 @@ describe('what is refused', () => {
       expect(problemsOf({ SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: list })).toHaveLength(1)
     },
   )
+
+  test('a URL is read without the blanks and line breaks at its ends, and refused with one inside', () => {
+    const urls = {
+      SWITCHBOARD_PUBLIC_URL: 'https://tasks.example',
+      DATABASE_URL: 'postgres://h/db',
+      DATABASE_DIRECT_URL: 'postgres://h/db',
+      SWITCHBOARD_NATS_URL: 'nats://h:4222',
+    }
+    const around = Object.entries(urls).map(([name, url]) => [name, ` \t${url}\r\n`])
+    expect(readConfig(Object.fromEntries(around))).toEqual(readConfig(urls))
+    for (const [name, url] of Object.entries(urls)) {
+      const [problem, ...more] = problemsOf({ [name]: url.replace('h', 'h h') })
+      expect([problem, more]).toEqual([`${name} holds a blank or a line break inside`, []])
+    }
+  })
+
+  test('what Kubernetes sets for a service of our name is ignored, and what looks like it is not', () => {
+    const set = {
+      SWITCHBOARD_SERVICE_HOST: '10.0.0.1',
+      SWITCHBOARD_SERVICE_PORT: '4100',
+      SWITCHBOARD_SERVICE_PORT_HTTP: '4100',
+      SWITCHBOARD_PORT: 'tcp://10.0.0.1:4100',
+      SWITCHBOARD_PORT_4100_TCP: 'tcp://10.0.0.1:4100',
+      SWITCHBOARD_PORT_4100_TCP_PROTO: 'tcp',
+      SWITCHBOARD_PORT_4100_TCP_PORT: '4100',
+      SWITCHBOARD_PORT_4100_TCP_ADDR: '10.0.0.1',
+    }
+    expect(readConfig(set)).toEqual(readConfig({}))
+    expect(kubernetesVariables({ ...set, HOST: '::' })).toEqual(Object.keys(set))
+    expect(problemsOf({ SWITCHBOARD_PORTS: '1', SWITCHBOARD_SERVICE: 'x' })).toHaveLength(2)
+  })
 
   test('a variable with a typing error in its name is not passed over in silence', () => {
     expect(problemsOf({ SWITCHBOARD_ADMIN_TOKN: 'sixteen-letters!' })[0]).toContain(

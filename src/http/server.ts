@@ -28,7 +28,7 @@ import type { Authenticate, ReadQueue } from '../service/registry.ts'
 import type { CallFacts, ExchangeParts } from './bindings/exchange.ts'
 import { restRoute } from './bindings/rest-route.ts'
 import { type Route, rpcRoute } from './bindings/rpc-route.ts'
-import { cardRouter } from './cards.ts'
+import { cardRouter, type PublicUrl } from './cards.ts'
 import { fastPath } from './fast-path.ts'
 import { type OpsParts, opsRouter } from './ops.ts'
 import { createAuth } from './request/auth.ts'
@@ -60,7 +60,7 @@ export interface HttpParts extends OpsParts {
   adminToken: string | null
   log: Pick<Log, 'debug' | 'warn' | 'error'>
   /** Where clients reach us, with or without a trailing slash; a function is called at each use. */
-  publicUrl: string | (() => string)
+  publicUrl: string | PublicUrl
   /** The agent card for clients that name no version; absent: the hybrid one. */
   cardForm?: Exclude<CardForm, '0.3'>
   /** Absent: cards are not signed. */

@@ -23,6 +23,7 @@ export type CallFacts = Pick<
   | 'caller'
   | 'signal'
   | 'isPeerThere'
+  | 'host'
   | 'lastEventId'
   | 'idempotencyKey'
   | 'traceparent'
@@ -95,6 +96,7 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
         caller,
         signal,
         isPeerThere: () => isPeerThere(res),
+        host: req.headers.host,
         lastEventId: headerOf(req, 'last-event-id') ?? null,
         idempotencyKey: headerOf(req, 'idempotency-key') ?? null,
         traceparent: headerOf(req, 'traceparent') ?? null,

@@ -43,7 +43,7 @@ import type { StreamResponse } from './wire.ts'
 
 export interface V1Options {
   /** Where clients reach the server. */
-  publicUrl: () => string
+  publicUrl: (host?: string) => string
   /** Signs a card for this public address; absent: cards are not signed. */
   signCard?: (card: AgentCard, publicUrl: string) => Promise<AgentCard>
   /** The longest that a blocking send waits, in milliseconds; then it answers with the task as it is. */
@@ -316,9 +316,9 @@ export const createV1Methods = (options: V1Options) => {
 
     GetExtendedAgentCard: unary(
       REQUESTS.GetExtendedAgentCardRequest,
-      async ({ queue }: QueueCall) => {
-        const card = extendedCard(queue, agentCard(queue, publicUrl()))
-        return signCard ? signCard(card, publicUrl()) : card
+      async ({ queue, host }: QueueCall) => {
+        const card = extendedCard(queue, agentCard(queue, publicUrl(host)))
+        return signCard ? signCard(card, publicUrl(host)) : card
       },
       answering,
     ),
