@@ -30,6 +30,7 @@ import { OPERATOR_METHODS } from './protocol/operator/methods.ts'
 import type { Services } from './protocol/wire/method.ts'
 import { createGauges } from './service/operator/gauges.ts'
 import { createReadiness } from './service/operator/readiness.ts'
+import { SSE_RETRY_MS } from './service/operator/settings.ts'
 import type { Registry } from './service/registry.ts'
 import type { Sweep } from './service/sweeps/sweeps.ts'
 import type { Hook } from './service/watch/hooks.ts'
@@ -69,7 +70,6 @@ export interface Facts {
 const FACTS = { transition: transitionOf, ready: readyOf }
 
 const BOARD_CODE_SECONDS = 600
-export const SSE_RETRY_MS = 2000
 
 const sseRetryMs = async (registry: Registry): Promise<number> => {
   const value = (await registry.settings()).get('sse_retry_ms')

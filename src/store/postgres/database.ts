@@ -107,7 +107,13 @@ export const PLANNER =
 const FORMS = '-c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex'
 
 export const openDatabase = (options: DatabaseOptions): Database => {
-  const { poolSize, acquireMs, statementMs, lockMs, pooled = false } = {
+  const {
+    poolSize,
+    acquireMs,
+    statementMs,
+    lockMs,
+    pooled = false,
+  } = {
     ...DATABASE_DEFAULTS,
     ...options,
   }
