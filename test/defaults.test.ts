@@ -14,7 +14,10 @@ import { LINGER_MS } from '../src/cli/run-until-signal.ts'
 import { KEEP_ALIVE_SECONDS, readConfig, VARIABLES } from '../src/config.ts'
 import { DEFAULT_POLICY, LEASE } from '../src/domain/policy.ts'
 import { PROBE_AFTER_MS } from '../src/http/listener.ts'
+import { LIMIT_BYTES, TIMEOUT_MS } from '../src/http/request/body.ts'
 import { GRACE_MS, LATER_MS } from '../src/http/request/half-closed.ts'
+import { MAX_STREAMS } from '../src/http/stream/feeds.ts'
+import { RECHECK_MS } from '../src/http/stream/reauthorize.ts'
 import { DRAIN_MS, PING_MS } from '../src/http/stream/sse.ts'
 import { MAX_WAIT_MS as CLAIM_WAIT_MS } from '../src/protocol/agent/schema.ts'
 import { putQueue, vend } from '../src/protocol/operator/schema.ts'
@@ -251,7 +254,10 @@ const SENTENCES: readonly [file: string, sentence: string][] = [
   ['lifecycle', `The reaper ticks every ${s(reapMs)}`],
   ['lifecycle', 'the alarm (everything in the table but lease and interrupt) every second'],
   ['lifecycle', `at most ${s(NODE_DEFAULTS.drainMs + LINGER_MS)} after the signal`],
+  ['protocol', `A body of ${LIMIT_BYTES / 1024 ** 2} MiB, read within ${s(TIMEOUT_MS)}`],
   ['board-feed', `each ${s(PING_MS)}`],
+  ['board-feed', `${MAX_STREAMS.toLocaleString('en')} streams a node`],
+  ['board-feed', `ends its stream within about ${s(RECHECK_MS)}`],
   ['board-feed', `for ${s(DRAIN_MS)} is cut off`],
 ]
 
