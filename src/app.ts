@@ -9,7 +9,7 @@ import { addressOf } from './app/address.ts'
 import { createCore } from './app/core.ts'
 import { httpLimits } from './app/http-limits.ts'
 import { httpObserver, streamObserver } from './app/observe.ts'
-import type { NodeOptions, SwitchboardOptions } from './app/options.ts'
+import { NODE_DEFAULTS, type NodeOptions, type SwitchboardOptions } from './app/options.ts'
 import { drain } from './background/drain.ts'
 import { defined } from './base/defined.ts'
 import { createLog } from './base/log.ts'
@@ -30,6 +30,7 @@ import { OPERATOR_METHODS } from './protocol/operator/methods.ts'
 import type { Services } from './protocol/wire/method.ts'
 import { createGauges } from './service/operator/gauges.ts'
 import { createReadiness } from './service/operator/readiness.ts'
+import { SSE_RETRY_MS } from './service/operator/settings.ts'
 import type { Registry } from './service/registry.ts'
 import type { Sweep } from './service/sweeps/sweeps.ts'
 import type { Hook } from './service/watch/hooks.ts'
@@ -69,8 +70,6 @@ export interface Facts {
 const FACTS = { transition: transitionOf, ready: readyOf }
 
 const BOARD_CODE_SECONDS = 600
-const DRAIN_MS = 13_000
-const SSE_RETRY_MS = 2000
 
 const sseRetryMs = async (registry: Registry): Promise<number> => {
   const value = (await registry.settings()).get('sse_retry_ms')
@@ -165,7 +164,7 @@ export const createNode = (options: NodeOptions): Switchboard => {
   const drained = (): Promise<void> =>
     drain(
       [{ part: 'calls', owedMs: 0, run: (ms) => listener.stop(ms) }, ...core.stops],
-      options.drainMs ?? DRAIN_MS,
+      options.drainMs ?? NODE_DEFAULTS.drainMs,
       log,
     )
   let stopped: Promise<void> | null = null

@@ -62,3 +62,15 @@ export interface PushOptions extends Partial<PushLimits & Omit<PostOptions, 'gua
   concurrency?: number
   perHost?: number
 }
+
+/** How often a node does what nobody asks it for, and how long its stopping may take, in ms. */
+export const NODE_DEFAULTS = {
+  pollMs: 5000,
+  /** Lapsed leases and overdue interrupts share this tick (docs/design/interrupt-deadline.md). */
+  reapMs: 30_000,
+  comeDueMs: 1000,
+  tidyMs: 60_000,
+  countMs: 1000,
+  placeMs: 1000,
+  drainMs: 13_000,
+} as const satisfies Partial<NodeOptions>

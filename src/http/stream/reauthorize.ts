@@ -6,7 +6,7 @@ import { Refusal } from '../../domain/errors.ts'
 import { WireRefusal } from '../../protocol/wire/errors.ts'
 
 /** The default interval between checks. */
-const RECHECK_MS = 30_000
+export const RECHECK_MS = 30_000
 
 export interface Reauthorization {
   /** Whether the right is the same as when the stream opened; a refusal means that it is not. */
