@@ -258,7 +258,7 @@ export const VARIABLES: readonly (readonly [name: string, unset: unknown])[] = O
 ).map(([name, unset]) => [name, unset])
 
 /** Read by the command line, not by the server. */
-const TOLERATED = ['SWITCHBOARD_URL', 'SWITCHBOARD_TOKEN']
+const TOLERATED = ['SWITCHBOARD_URL', 'SWITCHBOARD_TOKEN', 'SWITCHBOARD_TOKEN_FILE']
 
 /**
  * What Kubernetes sets in every container beside a service named switchboard: its address, in the
