@@ -48,6 +48,11 @@ export interface Config {
   webhookAllowHttp: boolean
   /** CIDRs, addresses and host names that webhooks may lead to although they are not public. */
   webhookAllow: readonly string[]
+  /**
+   * Which proxies are believed about where a request came from: how many of them there are, or their
+   * addresses. Absent or null: none is.
+   */
+  trustProxy?: number | readonly string[] | null
   logLevel: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace' | 'silent'
 }
 
@@ -198,6 +203,26 @@ const flag = z
   .enum(['true', 'false'], { error: 'must be true or false' })
   .transform((text) => text === 'true')
 
+/** Whether the entry is a CIDR, an address, or one of the names that express knows for some. */
+const isProxy = (entry: string): boolean =>
+  ['loopback', 'linklocal', 'uniquelocal'].includes(entry) ||
+  (isTarget(entry) && isIP(entry.split('/')[0] ?? '') !== 0)
+
+const MAX_PROXIES = 10
+
+const proxiesProblem = (text: string): string | null => {
+  const isCount = /^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= MAX_PROXIES
+  const entries = listOf(text)
+  if (isCount || (entries.length > 0 && entries.every(isProxy))) return null
+  return (
+    `must be the number of proxies from 1 to ${MAX_PROXIES}, or a list of their addresses and ` +
+    'CIDRs with commas between, in which loopback, linklocal and uniquelocal may stand'
+  )
+}
+
+const proxies = (text: string): number | readonly string[] =>
+  /^\d+$/.test(text) ? Number(text) : listOf(text)
+
 /** Each member's variable, its value where that is unset, and how it is read. */
 const MEMBERS: { readonly [K in keyof Config]-?: [string, Config[K], z.ZodType<Config[K]>] } = {
   databaseUrl: ['DATABASE_URL', null, urlOf(databaseUrlProblem)],
@@ -219,6 +244,7 @@ const MEMBERS: { readonly [K in keyof Config]-?: [string, Config[K], z.ZodType<C
   inFlightMegabytes: ['SWITCHBOARD_IN_FLIGHT_MB', null, wholeNumber(32, 65_536)],
   webhookAllowHttp: ['SWITCHBOARD_WEBHOOK_ALLOW_HTTP', false, flag],
   webhookAllow: ['SWITCHBOARD_WEBHOOK_ALLOW_CIDRS', [], sound(targetsProblem, listOf)],
+  trustProxy: ['SWITCHBOARD_TRUST_PROXY', null, sound(proxiesProblem, proxies)],
   logLevel: [
     'LOG_LEVEL',
     'info',
@@ -232,7 +258,7 @@ export const VARIABLES: readonly (readonly [name: string, unset: unknown])[] = O
 ).map(([name, unset]) => [name, unset])
 
 /** Read by the command line, not by the server. */
-const TOLERATED = ['SWITCHBOARD_URL', 'SWITCHBOARD_TOKEN']
+const TOLERATED = ['SWITCHBOARD_URL', 'SWITCHBOARD_TOKEN', 'SWITCHBOARD_TOKEN_FILE']
 
 /**
  * What Kubernetes sets in every container beside a service named switchboard: its address, in the

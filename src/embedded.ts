@@ -14,6 +14,7 @@ import pg from 'pg'
 import { type Binaries, clusterFolder, clusterMajors, findBinaries } from './embedded/binaries.ts'
 import { launch, makeCluster, PORT, socketFolder } from './embedded/cluster.ts'
 import { tryLock } from './embedded/lock.ts'
+import { foreignOwner, ownedByAnother } from './embedded/owner.ts'
 import { clearCluster, readPostmaster } from './embedded/pid-file.ts'
 import { EmbeddedUnavailable, errorCode } from './embedded/process.ts'
 import { chooseRunner, type Runner } from './embedded/runner.ts'
@@ -78,7 +79,13 @@ export const startEmbedded = async (
 
 /** The directory's real path, by which servers are told apart. */
 const openDataDir = (dataDir: string): string => {
-  const wanted = path.resolve(dataDir)
+  const dir = makeDataDir(path.resolve(dataDir))
+  const owner = foreignOwner(dir)
+  if (owner === null) return dir
+  throw new EmbeddedUnavailable(`${ownedByAnother(dir, owner)}.`)
+}
+
+const makeDataDir = (wanted: string): string => {
   try {
     const first = fs.mkdirSync(wanted, { recursive: true })
     // PostgreSQL's user could not pass through a folder that root made under a strict umask.

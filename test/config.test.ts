@@ -37,6 +37,7 @@ describe('what is read', () => {
       inFlightMegabytes: null,
       webhookAllowHttp: false,
       webhookAllow: [],
+      trustProxy: null,
       logLevel: 'info',
     })
   })
@@ -63,6 +64,7 @@ describe('what is read', () => {
       SWITCHBOARD_IN_FLIGHT_MB: '64',
       SWITCHBOARD_WEBHOOK_ALLOW_HTTP: 'true',
       SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: '10.0.0.0/8, localhost',
+      SWITCHBOARD_TRUST_PROXY: '2',
       LOG_LEVEL: 'debug',
     }
     expect(readConfig(env)).toEqual({
@@ -85,6 +87,7 @@ describe('what is read', () => {
       inFlightMegabytes: 64,
       webhookAllowHttp: true,
       webhookAllow: ['10.0.0.0/8', 'localhost'],
+      trustProxy: 2,
       logLevel: 'debug',
     })
   })
@@ -217,6 +220,22 @@ describe('what is refused', () => {
     expect(kubernetesVariables({ ...set, HOST: '::' })).toEqual(Object.keys(set))
     expect(problemsOf({ SWITCHBOARD_PORTS: '1', SWITCHBOARD_SERVICE: 'x' })).toHaveLength(2)
   })
+
+  test.each([
+    ['1', 1],
+    ['10', 10],
+    ['loopback', ['loopback']],
+    ['10.0.0.0/8, fd00::/8,192.0.2.7', ['10.0.0.0/8', 'fd00::/8', '192.0.2.7']],
+  ])('SWITCHBOARD_TRUST_PROXY=%s is read', (text, value) => {
+    expect(readConfig({ SWITCHBOARD_TRUST_PROXY: text }).trustProxy).toEqual(value)
+  })
+
+  test.each(['0', '11', 'true', 'proxy.example', '10.0.0.0/33', '1.2.3', ','])(
+    '%j names no proxies',
+    (list) => {
+      expect(problemsOf({ SWITCHBOARD_TRUST_PROXY: list })).toHaveLength(1)
+    },
+  )
 
   test('a variable with a typing error in its name is not passed over in silence', () => {
     expect(problemsOf({ SWITCHBOARD_ADMIN_TOKN: 'sixteen-letters!' })[0]).toContain(

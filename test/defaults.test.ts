@@ -9,6 +9,7 @@ import { Command } from 'commander'
 import { expect, test } from 'vitest'
 import { DEFAULT_GRACE_MS, DEFAULT_MAX_BLOCKED_MS } from '../src/agent-kit/agent.ts'
 import { NODE_DEFAULTS } from '../src/app/options.ts'
+import { WINDOW_MS as OUTAGE_MS } from '../src/base/outages.ts'
 import { addServe } from '../src/cli/commands/node/serve.ts'
 import { LINGER_MS } from '../src/cli/run-until-signal.ts'
 import { KEEP_ALIVE_SECONDS, readConfig, VARIABLES } from '../src/config.ts'
@@ -17,7 +18,6 @@ import { PROBE_AFTER_MS } from '../src/http/listener.ts'
 import { LIMIT_BYTES, TIMEOUT_MS } from '../src/http/request/body.ts'
 import { GRACE_MS, LATER_MS } from '../src/http/request/half-closed.ts'
 import { MAX_STREAMS } from '../src/http/stream/feeds.ts'
-import { RECHECK_MS } from '../src/http/stream/reauthorize.ts'
 import { DRAIN_MS, PING_MS } from '../src/http/stream/sse.ts'
 import { MAX_WAIT_MS as CLAIM_WAIT_MS } from '../src/protocol/agent/schema.ts'
 import { putQueue, vend } from '../src/protocol/operator/schema.ts'
@@ -226,6 +226,7 @@ const option = (flag: string): number =>
   FLAGS.commands[0]!.options.find(({ long }) => long === flag)!.defaultValue
 
 const LIMITS: Readonly<Record<string, string>> = {
+  'log lines of one message about an outage': `${1000 / OUTAGE_MS} a second`,
   'idle connection of a client': `${KEEP_ALIVE_SECONDS} s`,
   'idle connections of a node that stops': `${option('--linger-seconds')} s`,
   'stopping, in all': `${option('--drain-seconds')} s`,
@@ -257,7 +258,6 @@ const SENTENCES: readonly [file: string, sentence: string][] = [
   ['protocol', `A body of ${LIMIT_BYTES / 1024 ** 2} MiB, read within ${s(TIMEOUT_MS)}`],
   ['board-feed', `each ${s(PING_MS)}`],
   ['board-feed', `${MAX_STREAMS.toLocaleString('en')} streams a node`],
-  ['board-feed', `ends its stream within about ${s(RECHECK_MS)}`],
   ['board-feed', `for ${s(DRAIN_MS)} is cut off`],
 ]
 

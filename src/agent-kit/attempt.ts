@@ -218,11 +218,15 @@ const endingOf = (outcome: Outcome): object => {
     const what = `What the handler returned is a ${typeof outcome}, which JSON has no form for`
     throw new DocumentError('unserializable', what, '')
   }
-  const { message, artifacts, ...rest } = outcome
+  const { answer, message = answer, artifacts, ...rest } = outcome
+  // Some clients show the final message alone, others the artifacts alone: this is in both.
+  const both = answer === undefined ? [] : [{ name: 'answer', parts: toMessage(answer).parts }]
+  const all = [...(artifacts ?? []), ...both]
   return defined({
     ...rest,
     message: message === undefined ? undefined : toMessage(message),
-    artifacts: artifacts?.map((given) => ({ artifactId: randomUUID(), ...given })),
+    artifacts:
+      all.length > 0 ? all.map((given) => ({ artifactId: randomUUID(), ...given })) : undefined,
   })
 }
 

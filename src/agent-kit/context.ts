@@ -67,6 +67,8 @@ export type Outcome =
   | string
   | {
       message?: Sayable
+      /** The final message, unless there is another one, and an artifact of the same parts. */
+      answer?: Sayable
       artifacts?: (Omit<Artifact, 'artifactId'> & { artifactId?: string })[]
       result?: JsonObject
       summary?: string
@@ -86,6 +88,11 @@ export interface Context {
   say(what: Sayable, options?: EventOptions): Promise<void>
   /** Sends an artifact or a chunk of one; resolves with its id, for the chunks to follow. */
   artifact(chunk: ArtifactChunk): Promise<string>
+  /**
+   * Drops the artifacts that earlier attempts left without a last chunk, or those of them that are
+   * named; the ids of what is gone. Streams are told that each was replaced by nothing.
+   */
+  discardArtifacts(artifactIds?: readonly string[]): Promise<string[]>
   /** Shows that the work moves; `percent` is 0..100. */
   progress(note?: string, percent?: number, options?: EventOptions): Promise<void>
   /** Asks the client and waits for the answer. Rejects with AnswerTimeout. */
@@ -199,6 +206,15 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
       const chunk = defined({ artifact, append, lastChunk, metadata })
       await once('todos.artifact', chunk, !append)
       return artifact.artifactId
+    },
+    async discardArtifacts(artifactIds) {
+      const params = defined({ artifactIds })
+      const { discarded } = await hold.verb<{ discarded: string[] }>(
+        'todos.discardArtifacts',
+        params,
+        { repeatable: true },
+      )
+      return discarded
     },
     progress,
     requireInput: (prompt, options) => ask('input-required', prompt, options),

@@ -10,6 +10,9 @@ export const IDEMPOTENCY_MEMBER = 'urn:switchboard:idempotency-key'
 /** The member that says how long the call waits. Like the configuration, it is about the answer. */
 export const WAIT_MEMBER = 'urn:switchboard:wait'
 
+/** The metadata of a chunk that stands for an artifact which was dropped. */
+export const DISCARDED_MEMBER = 'urn:switchboard:discarded'
+
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 export type JsonObject = { [key: string]: Json }
 

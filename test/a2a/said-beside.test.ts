@@ -1,4 +1,5 @@
-// Field cases: what clients say beside a message; what agents say of an event.
+// Field cases: what clients say beside a message; what agents say of an event;
+// an answer that every client shows.
 import { expect, test } from 'vitest'
 import { createAgent } from '../../src/agent-kit/agent.ts'
 import { AttemptAborted } from '../../src/agent-kit/errors.ts'
@@ -7,11 +8,12 @@ import {
   type Answer,
   a2aClient,
   agentClient,
+  type Frame,
   openStream,
   textMessage,
 } from '../support/clients/actors.ts'
 import { textMessage03, v03Client } from '../support/clients/old-clients.ts'
-import { nextOf, operate, refusalOf, resultsOf, saying } from '../support/steps.ts'
+import { metric, nextOf, operate, refusalOf, resultsOf, saying } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
 const app = await startApp()
@@ -150,7 +152,9 @@ test('the reason of a cancel reaches the holder by its signal, and operators', a
   expect(refused.error).toMatchObject({ code: -32602 })
   expect(JSON.stringify(refused.error.data)).toContain('metadata.reason')
   await a2a.call('CancelTask', { id: task.id, metadata: { reason, other: 1 } })
-  const [frame] = (await signals.until(({ event }) => event === 'canceled')).slice(-1)
+  // What was canceled just before may be told in here, too.
+  const isOurs = ({ event, json }: Frame) => event === 'canceled' && json.id === todo.id
+  const [frame] = (await signals.until(isOurs)).slice(-1)
   expect(frame!.json).toEqual({ id: todo.id, fence: todo.fence, reason })
   signals.close()
   const { events } = await operate(app, 'todos.show', { id: task.id })
@@ -170,6 +174,8 @@ test('in the kit: the claim, a listener’s second argument, and the abort have 
     aborted = ctx.signal.reason
   })
   kit.start()
+  // The signals are listened to before there is anything to tell.
+  await until(async () => (await metric(app, 'switchboard_streams_open{kind="agent"}')) > 0)
   const task = await send()
   await until(async () => (await a2a.get(task.id)).status.message)
   await send({ metadata: { urgent: true } }, textMessage('more', { taskId: task.id }))
@@ -181,7 +187,7 @@ test('in the kit: the claim, a listener’s second argument, and the abort have 
   await a2a.call('CancelTask', { id: task.id, metadata: { reason: 'enough' } })
   await until(() => aborted !== undefined)
   expect(aborted).toBeInstanceOf(AttemptAborted)
-  expect(aborted).toMatchObject({ reason: 'canceled' })
+  expect(aborted).toMatchObject({ reason: 'canceled', because: 'enough' })
   await kit.stop()
 })
 
@@ -232,4 +238,31 @@ test('an agent’s metadata of status and artifact events is in the streams of 1
   const { events } = await operate(app, 'todos.show', { id: task.id })
   const noted = events.find(({ verb }: Answer) => verb === 'progress')
   expect(noted.detail).toEqual({ note: 'so', metadata: { step: 4 } })
+})
+
+test('an answer of the kit is the final message and an artifact of the same parts', async () => {
+  const outcomes = [
+    { answer: 'forty-two' },
+    {
+      answer: { parts: [{ data: { n: 42 } }] },
+      message: 'Here it is',
+      artifacts: [{ parts: [{ text: 'log' }] }],
+    },
+  ]
+  const kit = createAgent({ url: app.url, token: agent.token }, async () => outcomes.shift())
+  kit.start()
+  const ended = async () => {
+    const { result } = await a2a.send('x')
+    const { status, artifacts } = result.task
+    return [status.message.parts, artifacts.map(({ name, parts }: Answer) => [name, parts])]
+  }
+  expect(await ended()).toEqual([[{ text: 'forty-two' }], [['answer', [{ text: 'forty-two' }]]]])
+  expect(await ended()).toEqual([
+    [{ text: 'Here it is' }],
+    [
+      [undefined, [{ text: 'log' }]],
+      ['answer', [{ data: { n: 42 } }]],
+    ],
+  ])
+  await kit.stop()
 })

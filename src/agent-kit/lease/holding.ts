@@ -17,7 +17,13 @@ import { type Beat, keyOf, leaseMsOf } from './keeper.ts'
 import type { AgentKeeper } from './threaded.ts'
 
 /** The calls that show that the work moves; the server stamps progress for the same ones. */
-const PROGRESS = new Set(['todos.progress', 'todos.say', 'todos.artifact', 'todos.interrupt'])
+const PROGRESS = new Set([
+  'todos.progress',
+  'todos.say',
+  'todos.artifact',
+  'todos.discardArtifacts',
+  'todos.interrupt',
+])
 
 export interface HoldOptions {
   connection: Connection

@@ -66,6 +66,10 @@ export const addArtifact = held({
   metadata: eventMetadata,
 })
 
+export const discardArtifacts = held({
+  artifactIds: z.array(name).min(1).max(1000).exactOptional(),
+})
+
 export const interrupt = held({
   state: z.enum(INTERRUPT_STATES as [InterruptState, ...InterruptState[]]),
   message,

@@ -136,13 +136,20 @@ async function* events(
 const ASKS_INPUT: State = 'input-required'
 
 /** The task as it is, then what happens to it. */
-async function* taskThenEvents(
+const taskThenEvents = (
   ctx: QueueCall,
   view: TodoView,
-): AsyncGenerator<StreamItem<StreamResponse>> {
+): AsyncGenerator<StreamItem<StreamResponse>> => {
   const { id, seq } = view.todo
-  yield { id: String(seq), result: { task: fromTodo(view) } }
-  if (!hasEnded(view.todo)) yield* events(ctx, id, seq, { justRead: true })
+  const first = [{ id: String(seq), result: { task: fromTodo(view) } }]
+  const rest = hasEnded(view.todo) ? nothing() : events(ctx, id, seq, { justRead: true })
+  return firstThen(first, rest)
+}
+
+/** `first` is emptied: a stream that lasts would keep the whole task as long. */
+async function* firstThen<T>(first: T[], rest: AsyncIterable<T>): AsyncGenerator<T> {
+  yield first.pop()!
+  yield* rest
 }
 
 /**

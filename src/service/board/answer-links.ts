@@ -19,6 +19,7 @@ import { readAnswerSchema, readView } from '../../store/todos/view.ts'
 import type { Parts } from '../parts.ts'
 import { asks } from '../tasks/questions.ts'
 import type { Reply } from '../tasks/reply.ts'
+import { ANSWERED_BY } from '../tasks/text.ts'
 import { hashOf, isSecret, newSecret } from './secret.ts'
 
 /** A question as somebody with a link to it sees it. */
@@ -55,9 +56,6 @@ export interface AnswerLinks {
 
 const DEFAULT_SECONDS = 86_400
 
-/** The metadata key under which the answer says who gave it. */
-const BY = 'answeredBy'
-
 interface AnswerLinksParts extends Pick<Parts, 'database' | 'registry'> {
   reply: Reply
   publicUrl: () => string
@@ -70,7 +68,7 @@ const answeredOf = (link: AnswerLinkRow, answer: AnswerRow): LinkedQuestion['ans
   const here = answer.messageId === messageIdOf(link)
   // Only an answer by a link, this one or another, may say who gave it.
   const linked = answer.sender === null && answer.messageId.startsWith(PREFIX)
-  const by = linked ? answer.metadata?.[BY] : answer.sender
+  const by = linked ? answer.metadata?.[ANSWERED_BY] : answer.sender
   return { by: typeof by === 'string' ? by : null, at: answer.receivedAt, here }
 }
 
@@ -142,7 +140,7 @@ export const createAnswerLinks = (parts: AnswerLinksParts): AnswerLinks => {
         messageId: messageIdOf(link),
         role: 'ROLE_USER' as const,
         parts,
-        ...(by !== null && { metadata: { [BY]: by } }),
+        ...(by !== null && { metadata: { [ANSWERED_BY]: by } }),
       }
       let taken = false
       try {

@@ -35,6 +35,7 @@ import { deadlineOf, longestWaitSeconds } from '../tasks/questions.ts'
 import { truncate } from '../tasks/text.ts'
 import { type Claim, type ClaimedTodo, createClaim } from './claim.ts'
 import type { ClaimCooldown } from './cooldown.ts'
+import { createDiscard } from './discard.ts'
 import { addArtifact, createFinish, saying } from './finish.ts'
 import { createHolder, type Held, type Holder, scopeOf } from './holder.ts'
 import { createInbox } from './inbox.ts'
@@ -73,6 +74,8 @@ export interface AgentService {
   progress: HolderVerb<{ note?: string; percent?: number; metadata?: JsonObject }>
   say: HolderVerb<{ message: Message; metadata?: JsonObject }>
   artifact: HolderVerb<ArtifactChunk>
+  /** Drops what earlier attempts left unfinished, or what is named of it; the ids of what is gone. */
+  discardArtifacts: HolderVerb<{ artifactIds?: string[] }, string[]>
   interrupt: HolderVerb<
     { state: InterruptState; message: Message; hold: boolean; schema?: JsonObject },
     { todo: Todo; deadline: Date | null }
@@ -155,6 +158,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     heartbeat: createHeartbeat({ registry, ...holder }),
     messages: inbox.messages,
     ...createFinish({ database, registry, metrics, holder, inbox, repeats }),
+    discardArtifacts: createDiscard({ database, holder, inbox }),
     withdraw: createWithdraw({ database, holder, inbox, conversations }),
 
     progress: ({ note, percent, metadata, ...held }, caller) => {

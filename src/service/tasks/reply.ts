@@ -24,6 +24,7 @@ import type { AnswerSchemas } from '../schemas/answers.ts'
 import type { Conversations } from './conversations.ts'
 import { type Replied, repeated, replayed } from './idempotency.ts'
 import { asks } from './questions.ts'
+import { withoutAnswerer } from './text.ts'
 
 /** A message to a live todo. */
 interface NewReply {
@@ -74,7 +75,8 @@ export const createReply = (parts: ReplyParts): Reply => {
   const { database, conversations, push, metrics } = parts
   /** Null if the todo moved between reading and writing: it has to be read again. */
   const tryOnce = async (reply: NewReply, view: TodoView): Promise<Replied | null> => {
-    const { message, scope, senderId, key, push: config } = reply
+    const { scope, senderId, key, push: config } = reply
+    const message = senderId === null ? reply.message : withoutAnswerer(reply.message)
     const { todo } = view
     if (config && todo.clientId !== senderId) throw new Refusal('forbidden', {}, NOT_ITS_SENDER)
     if (message.contextId !== undefined && message.contextId !== todo.contextId) {

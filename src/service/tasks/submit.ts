@@ -31,7 +31,7 @@ import { type Conversations, lineOf } from './conversations.ts'
 import { type Keys, replayed } from './idempotency.ts'
 import type { Reply } from './reply.ts'
 import type { SendRate } from './send-rate.ts'
-import { excerpt } from './text.ts'
+import { excerpt, withoutAnswerer } from './text.ts'
 
 interface SubmitterParts extends Pick<Parts, 'database' | 'metrics'> {
   reply: Reply
@@ -102,7 +102,8 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
 
   return {
     add,
-    submit: async (send, queue, client, push) => {
+    submit: async (given, queue, client, push) => {
+      const send = client ? { ...given, message: withoutAnswerer(given.message) } : given
       const clientId = client?.id ?? null
       if (client) sendRate.spend(client)
       const { message } = send

@@ -55,7 +55,7 @@ export const readChunk = (
   readOne(session, chunkStatement, { id, artifact_id: artifactId, chunk_key: key })
 
 const childrenStatement = statement<Pick<Todo, 'id' | 'queue'> & { message: Message }>(
-  'todo_children_made',
+  'children_made',
   sql`select t.id, t.queue, m.message from todos t
     join messages m on m.todo_id = t.id and m.seq = 1
     join unnest(${$.ids}::uuid[]) with ordinality as w(id, place) on w.id = t.id

@@ -6,13 +6,14 @@
 import { isUuid } from '../../base/uuid.ts'
 import type { Scope } from '../../domain/endpoint.ts'
 import { STATUS_VERBS } from '../../domain/lifecycle.ts'
-import type {
-  Artifact,
-  Json,
-  JsonObject,
-  StoredMessage,
-  Todo,
-  TodoView,
+import {
+  type Artifact,
+  DISCARDED_MEMBER,
+  type Json,
+  type JsonObject,
+  type StoredMessage,
+  type Todo,
+  type TodoView,
 } from '../../domain/todo.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
@@ -91,7 +92,10 @@ const join = (whole: Artifact, chunk: Artifact): void => {
   }
 }
 
-/** Chunks in the order they came: a chunk that does not append begins the artifact anew. */
+/**
+ * Chunks in the order they came: a chunk that does not append begins the artifact anew. One that was
+ * dropped is left out.
+ */
 const assemble = (chunks: readonly Chunk[]): Artifact[] => {
   const all = new Map<string, Artifact>()
   const joined = new Set<Artifact>()
@@ -105,7 +109,7 @@ const assemble = (chunks: readonly Chunk[]): Artifact[] => {
   for (const whole of joined) {
     if (whole.extensions) whole.extensions = [...new Set(whole.extensions)]
   }
-  return [...all.values()]
+  return [...all.values()].filter(({ metadata }) => metadata?.[DISCARDED_MEMBER] !== true)
 }
 
 /** Without `artifacts`, the statement was not asked for them. */
