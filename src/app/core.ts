@@ -20,6 +20,7 @@ import { createOperatorService } from '../service/operator/operator.ts'
 import { createPush } from '../service/push/configs.ts'
 import { createRegistry } from '../service/registry.ts'
 import { createAnswerSchemas } from '../service/schemas/answers.ts'
+import { createStuckRows } from '../service/stuck-rows.ts'
 import { createSweepRunner } from '../service/sweep-runner.ts'
 import { createRetention } from '../service/sweeps/retention.ts'
 import { createRevocation } from '../service/sweeps/revocation.ts'
@@ -84,7 +85,8 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
   const { database, wakes } = createConnections(options, { log, metrics })
   const registry = createRegistry({ database, wakes })
   const pollMs = options.pollMs ?? NODE_DEFAULTS.pollMs
-  const shared = { database, registry, wakes, metrics, log, pollMs }
+  const stuckRows = createStuckRows({ log, metrics })
+  const shared = { database, registry, wakes, metrics, log, stuckRows, pollMs }
 
   const waiters = createWaiters(shared)
   const cooldown = createClaimCooldown(shared)
