@@ -29,8 +29,10 @@ export interface SwitchboardOptions {
   lingerMs?: number
 }
 
-/** What tests and benchmarks may set as well: the package does not promise these. */
+/** What this package's commands, tests and benchmarks may set as well: it does not promise these. */
 export interface NodeOptions extends SwitchboardOptions {
+  /** What whoever runs the database knows of it while it is away; null for nothing. */
+  databaseTrouble?: () => string | null
   /**
    * How often a node checks for itself what wakes and commits announce. For tests that lose wakes.
    */

@@ -10,6 +10,8 @@ import type { Parts } from '../parts.ts'
 interface ReadinessParts extends Pick<Parts, 'database' | 'wakes'> {
   databaseUrl: string
   stopping: AbortSignal
+  /** What whoever runs the database knows of it while it is away; null for nothing. */
+  databaseTrouble: () => string | null
   /** How the background fares. */
   workers: () => readonly { name: string; required: boolean; failing: boolean }[]
 }
@@ -21,7 +23,7 @@ const ask = statement<{ readOnly: boolean }>(
 )
 
 export const createReadiness = (parts: ReadinessParts) => {
-  const { database, wakes, databaseUrl, stopping, workers } = parts
+  const { database, wakes, databaseUrl, stopping, databaseTrouble, workers } = parts
   let migrated = false
 
   return async (): Promise<{ ok: boolean; reasons: string[] }> => {
@@ -46,7 +48,7 @@ export const createReadiness = (parts: ReadinessParts) => {
       reasons.push(
         total - idle >= size
           ? 'every database connection is in use'
-          : (troubleOf(cause)?.reason ?? 'the database cannot be reached'),
+          : (databaseTrouble() ?? troubleOf(cause)?.reason ?? 'the database cannot be reached'),
       )
     }
     return { ok: reasons.length === 0, reasons }

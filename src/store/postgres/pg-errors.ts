@@ -82,6 +82,7 @@ const TROUBLES: Readonly<Record<Meaning, Trouble>> = {
 }
 
 export const READ_ONLY = TROUBLES.readOnly.reason
+export const DISK_FULL = TROUBLES.full.reason
 
 /** What the driver says without a SQLSTATE: the system's errors, and sentences of its own. */
 const fromDriver = (error: unknown): Condition | null => {
