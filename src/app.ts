@@ -189,7 +189,7 @@ export const createNode = (options: NodeOptions): Switchboard => {
       wakes,
       databaseUrl: options.databaseUrl,
       stopping: stopping.signal,
-      databaseTrouble: options.databaseTrouble ?? (() => null),
+      databaseIsFull: options.databaseIsFull ?? (() => false),
       workers,
     }),
     metrics: createGauges({ database, waiters, metrics, workers }),

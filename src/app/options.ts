@@ -31,8 +31,8 @@ export interface SwitchboardOptions {
 
 /** What this package's commands, tests and benchmarks may set as well: it does not promise these. */
 export interface NodeOptions extends SwitchboardOptions {
-  /** What whoever runs the database knows of it while it is away; null for nothing. */
-  databaseTrouble?: () => string | null
+  /** Whoever runs the database knows that it is away because its disk is full. */
+  databaseIsFull?: () => boolean
   /**
    * How often a node checks for itself what wakes and commits announce. For tests that lose wakes.
    */

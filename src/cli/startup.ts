@@ -7,7 +7,6 @@ import { createLog } from '../base/log.ts'
 import { type Config, isEveryAddress, kubernetesVariables } from '../config.ts'
 import { DataDirInUse, lockDataDir, startEmbedded } from '../embedded.ts'
 import { migrate } from '../store/postgres/migrate.ts'
-import { DISK_FULL } from '../store/postgres/pg-errors.ts'
 import { CliError, EXIT } from './exit.ts'
 import { note } from './output.ts'
 import { reachConfigured } from './probe.ts'
@@ -35,8 +34,8 @@ export interface Opened {
   /** Without the pooler, if there is one. */
   directUrl: string | null
   pooled: boolean
-  /** What is known of one of our own while it is away. */
-  databaseTrouble?: () => string | null
+  /** One of our own is away because its disk is full. */
+  databaseIsFull?: () => boolean
 }
 
 /**
@@ -67,7 +66,7 @@ const findDatabase = async (life: Life, config: Config): Promise<Opened> => {
 const startOwn = async (
   life: Life,
   { dataDir }: Config,
-): Promise<Pick<Opened, 'databaseUrl' | 'databaseTrouble'>> => {
+): Promise<Pick<Opened, 'databaseUrl' | 'databaseIsFull'>> => {
   const onFull = (full: boolean): void =>
     note(
       full
@@ -82,10 +81,7 @@ const startOwn = async (
     const message = `The PostgreSQL in ${dataDir} was killed: start again, and all that was committed is there`
     life.fail(new CliError(EXIT.failed, message))
   })
-  return {
-    databaseUrl: embedded.url,
-    databaseTrouble: () => (embedded.isFull() ? DISK_FULL : null),
-  }
+  return { databaseUrl: embedded.url, databaseIsFull: embedded.isFull }
 }
 
 /**
