@@ -189,6 +189,7 @@ export const createNode = (options: NodeOptions): Switchboard => {
       wakes,
       databaseUrl: options.databaseUrl,
       stopping: stopping.signal,
+      databaseIsFull: options.databaseIsFull ?? (() => false),
       workers,
     }),
     metrics: createGauges({ database, waiters, metrics, workers }),

@@ -30,6 +30,7 @@ import {
   LOST_AFTER_MS,
   openDatabase,
 } from '../src/store/postgres/database.ts'
+import { TROUBLES } from '../src/store/postgres/pg-errors.ts'
 import { ANSWER_MS } from '../src/store/wake/listen-notify.ts'
 import { KEEP_ALIVE_MS } from '../src/store/wake/wake.ts'
 import { startApp } from './support/app.ts'
@@ -268,6 +269,12 @@ test('sentences of the docs give the defaults that hold', () => {
   // What the sentences say in words.
   expect([NODE_DEFAULTS.comeDueMs, TTL_MS]).toEqual([1000, 2000])
   expect([DEFAULT_GRACE_MS, DEFAULT_MAX_BLOCKED_MS]).toEqual([10_000, 600_000])
+})
+
+test('what readiness says of a database is in the docs, word for word', () => {
+  const { rows } = tableOf(tablesIn(docs('operating')), 'reason')
+  const reasons = Object.values(TROUBLES).map(({ reason }) => reason)
+  expect([...rows.keys()]).toEqual(reasons)
 })
 
 test('an endpoint is vended with the defaults of the docs, and its claims have that lease', async () => {

@@ -29,8 +29,10 @@ export interface SwitchboardOptions {
   lingerMs?: number
 }
 
-/** What tests and benchmarks may set as well: the package does not promise these. */
+/** What this package's commands, tests and benchmarks may set as well: it does not promise these. */
 export interface NodeOptions extends SwitchboardOptions {
+  /** Whoever runs the database knows that it is away because its disk is full. */
+  databaseIsFull?: () => boolean
   /**
    * How often a node checks for itself what wakes and commits announce. For tests that lose wakes.
    */
