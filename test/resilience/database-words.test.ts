@@ -9,6 +9,7 @@ import { createAgent } from '../../src/agent-kit/agent.ts'
 import { ADMIN_TOKEN, startApp } from '../support/app.ts'
 import { a2aClient, agentClient, post } from '../support/clients/actors.ts'
 import { withClient } from '../support/database/database.ts'
+import { metric } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
 const app = await startApp({ poolSize: 4, lockMs: 300, acquireMs: 1000 })
@@ -130,6 +131,10 @@ test('work that ends while the database is read-only ends once, with its first a
   await isNotReady('the database is read-only')
   go()
   await refusesWrites('1')
+  // The end of the work is refused, and reported again, for as long as that lasts.
+  const refused =
+    'switchboard_requests_total{surface="agent",method="todos.complete",code="-32014"}'
+  await until(async () => (await metric(app, refused)) >= 4, { what: 'four reports of the end' })
   await onServer(`alter database "${name}" reset default_transaction_read_only`)
   await until(async () => (await side.get(id)).status.state === 'TASK_STATE_COMPLETED')
   await worker.stop()
@@ -157,16 +162,23 @@ test('a database that lets nobody in is named, and serves again once it does', a
 
 test('tables that somebody has locked are named as soon as statements have waited too long', async () => {
   await isReady()
+    console.log('T1', Math.round(performance.now()))
   await withClient(app.databaseUrl, async (sql) => {
     await sql.query('begin')
+    console.log('T3', Math.round(performance.now()))
     await sql.query('lock table todos in access exclusive mode')
+    console.log('T4', Math.round(performance.now()))
     await refusesWrites('1').catch(() => {})
+    console.log('T5', Math.round(performance.now()))
     const listed = await rpc('/a2a/desk/', 'ListTasks', {}, client.token)
     expect([listed.status, listed.headers.get('retry-after')]).toEqual([503, '1'])
     await isNotReady('statements wait too long in the database')
+    console.log('T8', Math.round(performance.now()))
     await sql.query('rollback')
+    console.log('T9', Math.round(performance.now()))
   })
   await isReady()
+    console.log('T11', Math.round(performance.now()))
 })
 
 test('a database whose dates and intervals are written otherwise serves all the same', async () => {
