@@ -9,7 +9,7 @@ import { addressOf } from './app/address.ts'
 import { createCore } from './app/core.ts'
 import { httpLimits } from './app/http-limits.ts'
 import { httpObserver, streamObserver } from './app/observe.ts'
-import type { NodeOptions, SwitchboardOptions } from './app/options.ts'
+import { NODE_DEFAULTS, type NodeOptions, type SwitchboardOptions } from './app/options.ts'
 import { drain, type Stop } from './background/drain.ts'
 import { defined } from './base/defined.ts'
 import { createLog, type Log } from './base/log.ts'
@@ -31,6 +31,7 @@ import { OPERATOR_METHODS } from './protocol/operator/methods.ts'
 import type { Services } from './protocol/wire/method.ts'
 import { createGauges } from './service/operator/gauges.ts'
 import { createReadiness } from './service/operator/readiness.ts'
+import { SSE_RETRY_MS } from './service/operator/settings.ts'
 import type { Registry } from './service/registry.ts'
 import type { Sweep } from './service/sweeps/sweeps.ts'
 import type { Hook } from './service/watch/hooks.ts'
@@ -72,8 +73,6 @@ export interface Facts {
 const FACTS = { transition: transitionOf, ready: readyOf }
 
 const BOARD_CODE_SECONDS = 600
-const DRAIN_MS = 13_000
-const SSE_RETRY_MS = 2000
 
 const sseRetryMs = async (registry: Registry): Promise<number> => {
   const value = (await registry.settings()).get('sse_retry_ms')
@@ -195,6 +194,7 @@ export const createNode = (options: NodeOptions): Switchboard => {
       wakes,
       databaseUrl: options.databaseUrl,
       stopping: stopping.signal,
+      databaseIsFull: options.databaseIsFull ?? (() => false),
       workers: core.supervisor.workers,
     }),
     metrics: createGauges({ database, waiters, metrics, workers: core.supervisor.workers }),
@@ -210,7 +210,7 @@ export const createNode = (options: NodeOptions): Switchboard => {
 
   /** Calls under way need everything else, so they end first, and get most of the time. */
   const calls: Stop = { part: 'calls', owedMs: 0, run: (ms) => listener.stop(ms) }
-  const drained = () => drain([calls, ...core.stops], options.drainMs ?? DRAIN_MS, log)
+  const drained = () => drain([calls, ...core.stops], options.drainMs ?? NODE_DEFAULTS.drainMs, log)
   let stopped: Promise<void> | null = null
 
   return {

@@ -275,8 +275,13 @@ const MEMBERS: { readonly [K in keyof Config]-?: [string, Config[K], z.ZodType<C
   ],
 }
 
+/** Each variable, with what holds where it is unset. */
+export const VARIABLES: readonly (readonly [name: string, unset: unknown])[] = Object.values(
+  MEMBERS,
+).map(([name, unset]) => [name, unset])
+
 /** Read by the command line, not by the server. */
-const TOLERATED = ['SWITCHBOARD_URL', 'SWITCHBOARD_TOKEN']
+const TOLERATED = ['SWITCHBOARD_URL', 'SWITCHBOARD_TOKEN', 'SWITCHBOARD_TOKEN_FILE']
 
 /**
  * What Kubernetes sets in every container beside a service named switchboard: its address, in the

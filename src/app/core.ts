@@ -22,6 +22,7 @@ import { createPush } from '../service/push/configs.ts'
 import { createSealing } from '../service/push/sealing.ts'
 import { createRegistry } from '../service/registry.ts'
 import { createAnswerSchemas } from '../service/schemas/answers.ts'
+import { createStuckRows } from '../service/stuck-rows.ts'
 import { createSweepRunner } from '../service/sweep-runner.ts'
 import { createRetention } from '../service/sweeps/retention.ts'
 import { createRevocation } from '../service/sweeps/revocation.ts'
@@ -40,16 +41,8 @@ import type { Wakes } from '../store/wake/wake.ts'
 import { createGuard } from '../webhook/guard.ts'
 import { newSecret } from '../webhook/signature.ts'
 import { createConnections } from './connections.ts'
-import type { NodeOptions } from './options.ts'
+import { NODE_DEFAULTS, type NodeOptions } from './options.ts'
 import { createWebhooks } from './webhooks.ts'
-
-const POLL_MS = 5000
-/** Lapsed leases and overdue interrupts share this tick (docs/design/interrupt-deadline.md). */
-const REAP_MS = 30_000
-const COME_DUE_MS = 1000
-const SEQUENCE_MS = 1000
-const COUNT_MS = 1000
-const TIDY_MS = 60_000
 
 interface CoreParts {
   log: Log
@@ -79,11 +72,11 @@ const createBackground = (options: NodeOptions, parts: BackgroundParts) => {
     log,
     metrics,
     onCommitted: (listener) => wakes.on(topics.feed, listener),
-    reapMs: options.reapMs ?? REAP_MS,
-    comeDueMs: options.comeDueMs ?? COME_DUE_MS,
-    sequenceMs: options.placeMs ?? SEQUENCE_MS,
-    countMs: options.countMs ?? COUNT_MS,
-    tidyMs: options.tidyMs ?? TIDY_MS,
+    reapMs: options.reapMs ?? NODE_DEFAULTS.reapMs,
+    comeDueMs: options.comeDueMs ?? NODE_DEFAULTS.comeDueMs,
+    sequenceMs: options.placeMs ?? NODE_DEFAULTS.placeMs,
+    countMs: options.countMs ?? NODE_DEFAULTS.countMs,
+    tidyMs: options.tidyMs ?? NODE_DEFAULTS.tidyMs,
   })
   return createSupervisor(workers, { log, metrics })
 }
@@ -93,9 +86,10 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
   const { adminToken, webhookAllowHttp: allowHttp, webhookAllow: allow } = options.config
   const { database, wakes } = createConnections(options, { log, metrics })
   const registry = createRegistry({ database, wakes })
-  const pollMs = options.pollMs ?? POLL_MS
+  const pollMs = options.pollMs ?? NODE_DEFAULTS.pollMs
   const pages = createPageTokens(database)
-  const shared = { database, registry, wakes, metrics, pages, log, pollMs }
+  const stuckRows = createStuckRows({ log, metrics })
+  const shared = { database, registry, wakes, metrics, pages, log, stuckRows, pollMs }
 
   const waiters = createWaiters(shared)
   const cooldown = createClaimCooldown(shared)

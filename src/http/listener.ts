@@ -29,7 +29,7 @@ const IDLE_MS = 20
  * has moved for so long, ten of them a second apart. In all that is less than the pause between two
  * comments of an idle stream, since what was sent and not acknowledged puts the probes off.
  */
-const PROBE_AFTER_MS = 4000
+export const PROBE_AFTER_MS = 4000
 
 export interface ListenerOptions {
   host: string

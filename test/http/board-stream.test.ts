@@ -75,8 +75,8 @@ test('a board that lost its connection says so, and misses and repeats nothing',
   const seen: string[] = []
   const following = follow(`${it.url}/board/events`, done.signal, {
     open: (resumed: boolean) => void seen.push(resumed ? 'resumed' : 'opened'),
-    event: (kind: string, { position }: { position: number }) =>
-      void seen.push(`${kind} ${position}`),
+    event: (kind: string, data: string) =>
+      void seen.push(`${kind} ${(JSON.parse(data) as { position: number }).position}`),
     lost: () => void seen.push('lost'),
     refused: (status: number) => void seen.push(`refused ${status}`),
   })

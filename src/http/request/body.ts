@@ -21,8 +21,8 @@ export interface BodyOptions {
   maxValues?: number
 }
 
-const LIMIT_BYTES = 4 * 1024 * 1024
-const TIMEOUT_MS = 30_000
+export const LIMIT_BYTES = 4 * 1024 * 1024
+export const TIMEOUT_MS = 30_000
 /** A body of which nothing arrives for so long has stalled. */
 const STALL_MS = 10_000
 /** How much longer, and at most how many more bytes, a body over the limit is read. */

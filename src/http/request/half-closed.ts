@@ -14,10 +14,10 @@ interface HalfOpen {
 }
 
 /** A call that is answered within this is not probed at all. */
-const GRACE_MS = 50
+export const GRACE_MS = 50
 /** The first probe makes the peer's system say that nobody is there, the second hears it. */
 const PAUSES_MS = [100, 400]
-const LATER_MS = 5000
+export const LATER_MS = 5000
 /** Who has outlived so many probes is there. */
 const PROBES = 2
 

@@ -60,8 +60,8 @@ export interface StreamOptions {
   onError?: (error: unknown) => Frame | null
 }
 
-const PING_MS = 15_000
-const DRAIN_MS = 30_000
+export const PING_MS = 15_000
+export const DRAIN_MS = 30_000
 /**
  * One line without a blank one behind it. Readers that ship with A2A clients (Python's httpx-sse)
  * make an event of every blank line once they have seen an id, and then fail to parse its empty data.

@@ -50,7 +50,7 @@ export interface V1Options {
   maxWaitMs?: number
 }
 
-const MAX_WAIT_MS = 600_000
+export const MAX_WAIT_MS = 600_000
 
 /** Somebody who reads a task that another sent does not get the sender's credentials with it. */
 const shown = ({ caller }: QueueCall, view: TodoView): TodoView =>

@@ -74,8 +74,18 @@ export interface DatabaseOptions {
   pooled?: boolean
 }
 
+export const DATABASE_DEFAULTS = {
+  poolSize: 16,
+  acquireMs: 5000,
+  statementMs: 30_000,
+  lockMs: 10_000,
+} as const
+
+/** How long a transaction may do nothing, in ms. */
+export const IDLE_IN_TRANSACTION_MS = 10_000
+
 /** How long beyond its own limit a statement may take before its connection counts as lost. */
-const LOST_AFTER_MS = 5000
+export const LOST_AFTER_MS = 5000
 
 /** The URL's own options would replace ours; put after ours, they are added and still win. */
 const withOptions = (connectionString: string, ours: string): string => {
@@ -107,19 +117,27 @@ const getTypeParser: typeof pg.types.getTypeParser = (oid: number, format?: 'tex
 const FORMS = '-c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex'
 
 export const openDatabase = (options: DatabaseOptions): Database => {
-  const statementMs = options.statementMs ?? 30_000
-  const { pooled = false } = options
+  const {
+    poolSize,
+    acquireMs,
+    statementMs,
+    lockMs,
+    pooled = false,
+  } = {
+    ...DATABASE_DEFAULTS,
+    ...options,
+  }
   const pool = new pg.Pool({
     connectionString: pooled
       ? options.connectionString
       : withOptions(options.connectionString, `${PLANNER} ${FORMS}`),
     application_name: 'switchboard',
-    max: options.poolSize ?? 16,
-    connectionTimeoutMillis: options.acquireMs ?? 5000,
+    max: poolSize,
+    connectionTimeoutMillis: acquireMs,
     ...(!pooled && {
       statement_timeout: statementMs,
-      lock_timeout: options.lockMs ?? 10_000,
-      idle_in_transaction_session_timeout: 10_000,
+      lock_timeout: lockMs,
+      idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
     }),
     // The server enforces the limits above. A server that went away without a word enforces none.
     query_timeout: statementMs + LOST_AFTER_MS,
