@@ -11,7 +11,7 @@ import type { Log } from '../base/log.ts'
 import type { CardForm } from '../protocol/a2a/card-forms.ts'
 import { type CardSigner, createCardSigner } from '../protocol/a2a/card-signature.ts'
 import { extensionHeader, negotiate } from '../protocol/a2a/extensions.ts'
-import { isBulky, turnOf } from '../protocol/agent/methods.ts'
+import { turnOf } from '../protocol/agent/methods.ts'
 import {
   askedVersion,
   checkVersion,
@@ -35,6 +35,7 @@ import { fastPath } from './fast-path.ts'
 import { type OpsParts, opsRouter } from './ops.ts'
 import { createAuth } from './request/auth.ts'
 import type { BodyOptions } from './request/body.ts'
+import { closeWithConnection } from './request/pipelined.ts'
 import {
   nameRequest,
   requestedExtensions,
@@ -112,6 +113,7 @@ secure(
 
 /** What every request gets before it is answered. */
 const prepare = (req: IncomingMessage, res: ServerResponse): void => {
+  closeWithConnection(req, res)
   nameRequest(req, res)
   for (const [name, value] of SECURITY_HEADERS) res.setHeader(name, value)
 }
@@ -239,7 +241,7 @@ const apiRoute = (parts: BoundedParts, surface: Surface, table: MethodTable): Ro
       tables: [served],
       writeError: apiError,
       batches: true,
-      ...(surface === 'agent' && { turnOf, isBulky }),
+      ...(surface === 'agent' && { turnOf }),
     }),
     body: bodyOptions(parts, ['application/json']),
     open: (_req, facts) => ({

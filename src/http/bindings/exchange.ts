@@ -132,7 +132,7 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
     try {
       const answered = await answerTo(req, res, visit)
       if (answered.kind === 'stream') await sendStream(req, res, answered, visit)
-      else if (res.closed) return
+      else if (res.closed || req.socket.destroyed) return
       else if (answered.kind === 'json') {
         sendJson(req, res, answered)
         if (res.writableLength > 0) guardUnread(unread, res, visit.admission?.owner)

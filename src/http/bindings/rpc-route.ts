@@ -40,7 +40,7 @@ export const rpcRoute = <C extends Call>(parts: RpcRouteParts<C>): Route => {
         text,
         requestId: facts.requestId,
         eventsOnly: wantsEventsOnly(req),
-        beginStream: () => admission.beginStream(),
+        begin: (row) => admission.begin(row),
         ...open(req, facts, res),
       })
     },

@@ -8,6 +8,7 @@ import type { V1Methods } from '../v1/methods.ts'
 import {
   type MethodTable,
   type QueueCall,
+  reading,
   type StreamItem,
   type StreamRow,
   type UnaryRow,
@@ -50,11 +51,13 @@ export const createV03RestMethods = (v1: V1Methods, v03: V03Methods) => {
     'message/send': answering(v03['message/send'], protoSent, MessageSendParams),
     'message/stream': streamed(v03['message/stream'], MessageSendParams),
     'tasks/get': answering(v03['tasks/get'], protoTask, TaskQueryParams),
-    'tasks/list': unary(
-      REST_PARAMS.ListTasks,
-      async (ctx: QueueCall, request) =>
-        (await v1.ListTasks.call(ctx, request)).tasks.map((task) => protoTask(fromTask(task))),
-      v1.ListTasks.right,
+    'tasks/list': reading(
+      unary(
+        REST_PARAMS.ListTasks,
+        async (ctx: QueueCall, request) =>
+          (await v1.ListTasks.call(ctx, request)).tasks.map((task) => protoTask(fromTask(task))),
+        v1.ListTasks.right,
+      ),
     ),
     'tasks/cancel': answering(v03['tasks/cancel'], protoTask),
     'tasks/resubscribe': streamed(v03['tasks/resubscribe']),

@@ -14,7 +14,14 @@ import { answering, own, sending, sendingOwn } from '../a2a/access.ts'
 import { type AgentCard, agentCard, extendedCard } from '../a2a/card.ts'
 import { readIdempotencyKey, readWait } from '../a2a/send-options.ts'
 import { withoutSecrets } from '../json/secrets.ts'
-import { type MethodTable, type QueueCall, type StreamItem, stream, unary } from '../wire/method.ts'
+import {
+  type MethodTable,
+  type QueueCall,
+  reading,
+  type StreamItem,
+  stream,
+  unary,
+} from '../wire/method.ts'
 import { acceptPush, acceptSend, acceptStream } from './accept.ts'
 import { fromPushConfig, toPushConfig } from './push.ts'
 import { REQUESTS, type SendMessageRequest } from './schema.ts'
@@ -216,36 +223,44 @@ export const createV1Methods = (options: V1Options) => {
       sendingOwn,
     ),
 
-    GetTask: unary(
-      REQUESTS.GetTaskRequest,
-      async (ctx: QueueCall, { id, historyLength }) => {
-        const view = await ctx.services.client.get(id, answering(ctx))
-        return fromTodo(shown(ctx, view), historyLength)
-      },
-      answering,
+    GetTask: reading(
+      unary(
+        REQUESTS.GetTaskRequest,
+        async (ctx: QueueCall, { id, historyLength }) => {
+          const view = await ctx.services.client.get(id, answering(ctx))
+          return fromTodo(shown(ctx, view), historyLength)
+        },
+        answering,
+      ),
     ),
 
-    ListTasks: unary(
-      REQUESTS.ListTasksRequest,
-      async (ctx: QueueCall, request) =>
-        fromPage(await ctx.services.client.list(toFilter(request), own(ctx)), request),
-      own,
+    ListTasks: reading(
+      unary(
+        REQUESTS.ListTasksRequest,
+        async (ctx: QueueCall, request) =>
+          fromPage(await ctx.services.client.list(toFilter(request), own(ctx)), request),
+        own,
+      ),
     ),
 
-    CancelTask: unary(
-      REQUESTS.CancelTaskRequest,
-      async (ctx: QueueCall, { id }) => fromTodo(await ctx.services.client.cancel(id, own(ctx))),
-      own,
+    CancelTask: reading(
+      unary(
+        REQUESTS.CancelTaskRequest,
+        async (ctx: QueueCall, { id }) => fromTodo(await ctx.services.client.cancel(id, own(ctx))),
+        own,
+      ),
     ),
 
-    SubscribeToTask: stream(
-      REQUESTS.SubscribeToTaskRequest,
-      async (ctx: QueueCall, { id }) => {
-        acceptStream(ctx.queue)
-        const cursor = toCursor(ctx.lastEventId)
-        return subscribe(ctx, await ctx.services.client.get(id, own(ctx)), cursor)
-      },
-      own,
+    SubscribeToTask: reading(
+      stream(
+        REQUESTS.SubscribeToTaskRequest,
+        async (ctx: QueueCall, { id }) => {
+          acceptStream(ctx.queue)
+          const cursor = toCursor(ctx.lastEventId)
+          return subscribe(ctx, await ctx.services.client.get(id, own(ctx)), cursor)
+        },
+        own,
+      ),
     ),
 
     ...PUSH_METHODS,
