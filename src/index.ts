@@ -4,14 +4,23 @@
  */
 export { type Agent, type AgentOptions, createAgent } from './agent-kit/agent.ts'
 export type { Handler, UnreadPolicy } from './agent-kit/attempt.ts'
-export type { ArtifactChunk, AskOptions, Context, NewChild, Outcome } from './agent-kit/context.ts'
+export type {
+  ArtifactChunk,
+  AskOptions,
+  Context,
+  EventOptions,
+  NewChild,
+  Outcome,
+} from './agent-kit/context.ts'
 export {
   AgentApiError,
   AnswerTimeout,
   AttemptAborted,
   AttemptEnded,
   ConnectionError,
+  DocumentError,
   NonRetryable,
+  QuestionWithdrawn,
 } from './agent-kit/errors.ts'
 export type { AgentLog } from './agent-kit/log.ts'
 export type { ToolOptions } from './agent-kit/timeouts.ts'
@@ -23,6 +32,7 @@ export {
   type OwedMessage,
   type Part,
   type PriorAttempt,
+  type RequestFacts,
   type Sayable,
   textOf,
 } from './agent-kit/wire.ts'

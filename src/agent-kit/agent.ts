@@ -14,14 +14,17 @@ import {
   SETTLE_MS,
   type UnreadPolicy,
 } from './attempt.ts'
-import { type Connection, connect, mayBeDone, retryDelayMs } from './connection.ts'
-import { describe } from './context.ts'
-import { readEvents } from './event-stream.ts'
+import { type Connection, connect, mayBeDone, retryDelayMs } from './connection/connection.ts'
+import { readEvents } from './connection/event-stream.ts'
+import { describe } from './described.ts'
+import { watchLoop } from './lease/blocked.ts'
+import { keyOf } from './lease/keeper.ts'
+import { type AgentKeeper, openKeeper } from './lease/threaded.ts'
 import { type AgentLog, stderrLog } from './log.ts'
 import type { ClaimedTodo } from './wire.ts'
 
-const CLAIM_WAIT_MS = 25_000
 const DEFAULT_GRACE_MS = 10_000
+const DEFAULT_MAX_BLOCKED_MS = 600_000
 /** Signals are hints, so there is no hurry to ask a server again that has refused them. */
 const SIGNALS_AGAIN_MS = 30_000
 
@@ -42,6 +45,11 @@ export interface AgentOptions {
    * `heartbeatMs`. Default: none.
    */
   silenceMs?: number
+  /**
+   * Leases are renewed although a handler blocks the event loop, for so long: past it they are left to
+   * lapse, since nobody can tell whether the handler ever ends. Default: 600 000.
+   */
+  maxBlockedMs?: number
   /** Its label in attempts and on the board. Default: host, process and a random part. */
   claimant?: string
   /** Default: `acknowledge`. */
@@ -61,22 +69,31 @@ export interface Agent {
   readonly running: boolean
 }
 
+interface Life {
+  stopping: AbortController
+  ended: AbortController
+  loop: Promise<void>
+  /** Gives up what the agent shares with others of its process. */
+  end(): void
+}
+
 /** An agent that works its queues' todos with `handler`, once started. */
 export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
   const base = options.url.replace(/\/+$/, '')
   const connection = connect({ url: `${base}/agent`, token: options.token })
-  const concurrency = options.concurrency ?? 1
+  const { concurrency = 1, maxBlockedMs = DEFAULT_MAX_BLOCKED_MS } = options
   const log = options.log ?? stderrLog
   // Two containers may have the same host and process, and the label says whose the strays are.
   const label = `${hostname()}:${process.pid}/${randomBytes(4).toString('hex')}`
   const claimant = options.claimant ?? label
   const active = new Map<string, RunningAttempt>()
-  let life: { stopping: AbortController; ended: AbortController; loop: Promise<void> } | null = null
+  let life: Life | null = null
   let stopped: Promise<void> | null = null
 
-  const work = (todo: ClaimedTodo): void => {
+  const work = (keeper: AgentKeeper, todo: ClaimedTodo): void => {
     const attempt = runAttempt({
       connection,
+      keeper,
       todo,
       handler,
       leaseSeconds: options.leaseSeconds,
@@ -91,17 +108,6 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
     })
   }
 
-  const claim = async (limit: number, signal: AbortSignal): Promise<ClaimedTodo[]> => {
-    const { queues, leaseSeconds } = options
-    const params = defined({ limit, waitMs: CLAIM_WAIT_MS, claimant, queues, leaseSeconds })
-    const { todos } = await connection.call<{ todos: ClaimedTodo[] }>('todos.claim', params, {
-      signal,
-      retryForMs: 0,
-      timeoutMs: CLAIM_WAIT_MS + 15_000,
-    })
-    return todos
-  }
-
   const releaseStrays = async (): Promise<void> => {
     // Other processes may share a label that was given, and these todos could be theirs.
     if (claimant !== label) return
@@ -112,7 +118,8 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
     }
   }
 
-  const loop = async (stopping: AbortSignal): Promise<void> => {
+  const loop = async (keeper: AgentKeeper, stopping: AbortSignal): Promise<void> => {
+    const { queues, leaseSeconds } = options
     let answerLost = false
     for (let failures = 0; !stopping.aborted; ) {
       const free = concurrency - active.size
@@ -123,12 +130,13 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
       try {
         if (answerLost) await releaseStrays()
         answerLost = false
-        const todos = await claim(free, stopping)
+        const claim = defined({ limit: free, claimant, queues, leaseSeconds })
+        const todos = await keeper.claim(claim, stopping)
         if (failures > 0) log.info({ failures }, 'claiming again')
         failures = 0
         for (const todo of todos) {
-          if (stopping.aborted) await releaseTodo(connection, todo, log)
-          else work(todo)
+          if (!stopping.aborted) work(keeper, todo)
+          else await releaseTodo(connection, todo, log).finally(() => keeper.drop(keyOf(todo)))
         }
       } catch (error) {
         if (stopping.aborted) break
@@ -147,9 +155,9 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
         // The claim itself waits for what becomes ready.
         const url = `${base}/agent/events?ready=none`
         for await (const event of readEvents({ url, token: options.token, signal })) {
-          const about = event.data as { id?: string } | null
+          const about = event.data as { id?: string; reason?: string } | null
           // An older server sends `ready` all the same.
-          if (event.name !== 'ready') active.get(about?.id ?? '')?.hear(event.name)
+          if (event.name !== 'ready') active.get(about?.id ?? '')?.hear(event.name, about?.reason)
         }
       } catch (error) {
         log.warn({ error: describe(error) }, 'no signals from the server; going on without')
@@ -160,7 +168,7 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
 
   const stop = async (graceMs: number): Promise<void> => {
     if (life === null) return
-    const { stopping, ended, loop } = life
+    const { stopping, ended, loop, end } = life
     const waiting = active.size < concurrency
     stopping.abort()
     await loop
@@ -178,7 +186,14 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
     await Promise.all([...active.values()].map((attempt) => attempt.release()))
     active.clear()
     ended.abort()
+    end()
     life = null
+  }
+
+  /** Which of several handlers it was is known only where the kit had just given it the word. */
+  const warnOfBlock = (blockedMs: number, suspect: string | null): void => {
+    if (active.size > 0)
+      log.warn(blockOf([...active.values()], handler, blockedMs, suspect), BLOCKED)
   }
 
   return {
@@ -186,7 +201,13 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
       if (life !== null) return
       const stopping = new AbortController()
       const ended = new AbortController()
-      life = { stopping, ended, loop: loop(stopping.signal) }
+      const keeper = openKeeper({ url: `${base}/agent`, token: options.token, maxBlockedMs, log })
+      const off = watchLoop({ onBlocked: warnOfBlock })
+      const end = (): void => {
+        off()
+        keeper.close()
+      }
+      life = { stopping, ended, end, loop: loop(keeper, stopping.signal) }
       void hearSignals(ended.signal)
     },
     stop({ graceMs = DEFAULT_GRACE_MS } = {}) {
@@ -199,6 +220,20 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
       return life !== null && !life.stopping.signal.aborted
     },
   }
+}
+
+const BLOCKED = 'the event loop was blocked: a handler must not compute without a pause'
+
+const blockOf = (
+  attempts: readonly RunningAttempt[],
+  handler: Handler,
+  blockedMs: number,
+  suspect: string | null,
+): object => {
+  const todos = attempts.map(({ id, queue }) => ({ id, queue }))
+  const [only] = todos
+  const todo = todos.length === 1 ? only?.id : todos.find(({ id }) => id === suspect)?.id
+  return defined({ blockedMs, todo, todos, handler: handler.name || undefined })
 }
 
 type Stray = Pick<ClaimedTodo, 'id' | 'fence'>

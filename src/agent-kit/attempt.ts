@@ -6,11 +6,14 @@
 import { randomUUID } from 'node:crypto'
 import { defined } from '../base/defined.ts'
 import { sleep } from '../base/time.ts'
-import type { Connection } from './connection.ts'
-import { type Context, contextOf, describe, type Outcome } from './context.ts'
-import { AttemptAborted, isRefusal, meansLost } from './errors.ts'
-import { type Hold, holdTodo } from './heartbeats.ts'
+import type { Connection } from './connection/connection.ts'
+import { type Context, contextOf, type Outcome } from './context.ts'
+import { describe } from './described.ts'
+import { AttemptAborted, DocumentError, isRefusal, meansLost, NonRetryable } from './errors.ts'
 import { type Inbox, openInbox } from './inbox.ts'
+import { enter } from './lease/blocked.ts'
+import { type Hold, holdTodo } from './lease/holding.ts'
+import type { AgentKeeper } from './lease/threaded.ts'
 import type { AgentLog } from './log.ts'
 import { type ClaimedTodo, toMessage } from './wire.ts'
 
@@ -32,6 +35,7 @@ export type Handler = (ctx: Context) => Outcome | Promise<Outcome>
 
 export interface AttemptOptions {
   connection: Connection
+  keeper: AgentKeeper
   todo: ClaimedTodo
   handler: Handler
   leaseSeconds: number | undefined
@@ -42,12 +46,13 @@ export interface AttemptOptions {
 
 export interface RunningAttempt {
   readonly id: string
+  readonly queue: string
   /** True while the handler waits for an answer. */
   readonly asking: boolean
   /** Resolves, never rejects, once nothing more will be reported for this todo. */
   readonly done: Promise<void>
   /** Takes in a signal of /agent/events about this todo. */
-  hear(name: string): void
+  hear(name: string, because?: string): void
   /** Tells the handler to stop. What it still holds is then handed back, not failed. */
   shutDown(): void
   /** Hands the todo back although its handler does not stop. */
@@ -56,9 +61,10 @@ export interface RunningAttempt {
 
 /** Starts the handler on a claimed todo. */
 export const runAttempt = (options: AttemptOptions): RunningAttempt => {
-  const { connection, todo, handler, leaseSeconds, silenceMs, unread, log } = options
+  const { connection, keeper, todo, handler, leaseSeconds, silenceMs, unread, log } = options
   const hold: Hold = holdTodo({
     connection,
+    keeper,
     id: todo.id,
     fence: todo.fence,
     leaseSeconds,
@@ -83,6 +89,7 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
   const run = async (): Promise<void> => {
     let outcome: Outcome
     try {
+      enter(todo.id)
       outcome = await handler(ctx)
       await inbox.allHandled()
     } catch (error) {
@@ -94,7 +101,7 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
       log.debug(facts, 'todo completed')
     } catch (error) {
       if (hold.endedBy !== null) throw error
-      await settle(error)
+      await settle(isRefusal(error, 'limit') ? beyondLimit(error) : error)
     }
   }
 
@@ -106,13 +113,20 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
     }
     const aborted: unknown = hold.signal.reason
     if (aborted instanceof AttemptAborted) {
-      log.info({ ...facts, reason: aborted.reason }, 'attempt aborted')
+      const level = aborted.reason === 'lease_lost' ? 'warn' : 'info'
+      log[level]({ ...facts, reason: aborted.reason }, 'attempt aborted')
       if (aborted.reason === 'shutdown') await handBack()
       if (aborted.reason === 'silent') await failSilent()
       return
     }
     log.warn({ ...facts, error: describe(error) }, 'handler failed')
-    await ctx.fail(error)
+    try {
+      await ctx.fail(error)
+    } catch (refusal) {
+      if (hold.endedBy !== null || !isRefusal(refusal, 'invalid')) throw refusal
+      // Whatever it was that the server would not take of the error: the failure is reported.
+      await ctx.fail(new Error('The handler failed, and its error cannot be told'))
+    }
   }
 
   /** Retryable: another attempt, perhaps another agent, may not hang. */
@@ -143,12 +157,13 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
 
   return {
     id: todo.id,
+    queue: todo.queue,
     get asking() {
       return hold.asking
     },
     done,
-    hear(name) {
-      if (name === 'canceled') void hold.hearCanceled()
+    hear(name, because) {
+      if (name === 'canceled') hold.hearCanceled(because)
       else inbox.nudge()
     },
     shutDown: () => hold.abort('shutdown'),
@@ -189,21 +204,40 @@ const complete = async (
   await hold.end('todos.release', { summary: 'messages kept coming while completing' })
 }
 
+/** A result that the server has no room for: another attempt would bring the same. */
+const beyondLimit = (refusal: unknown): NonRetryable => {
+  const { code, message } = describe(refusal)
+  return new NonRetryable(message, { code, cause: refusal })
+}
+
 const endingOf = (outcome: Outcome): object => {
   // A handler written in JavaScript may well return null.
   if (outcome === undefined || outcome === null) return {}
   if (typeof outcome === 'string') return { message: toMessage(outcome) }
-  const { message, artifacts, ...rest } = outcome
+  if (['bigint', 'symbol', 'function'].includes(typeof outcome)) {
+    const what = `What the handler returned is a ${typeof outcome}, which JSON has no form for`
+    throw new DocumentError('unserializable', what, '')
+  }
+  const { answer, message = answer, artifacts, ...rest } = outcome
+  // Some clients show the final message alone, others the artifacts alone: this is in both.
+  const both = answer === undefined ? [] : [{ name: 'answer', parts: toMessage(answer).parts }]
+  const all = [...(artifacts ?? []), ...both]
   return defined({
     ...rest,
     message: message === undefined ? undefined : toMessage(message),
-    artifacts: artifacts?.map((given) => ({ artifactId: randomUUID(), ...given })),
+    artifacts:
+      all.length > 0 ? all.map((given) => ({ artifactId: randomUUID(), ...given })) : undefined,
   })
 }
 
+const isCanceled = (error: unknown): boolean =>
+  meansLost(error) && (error.reason === 'not_found' || error.data.state === 'canceled')
+
 const logEnding = (log: AgentLog, facts: object, error: unknown): void => {
-  if (error instanceof AttemptAborted || meansLost(error)) {
+  if (error instanceof AttemptAborted ? error.reason !== 'lease_lost' : isCanceled(error)) {
     log.info(facts, 'attempt had already ended at the server')
+  } else if (error instanceof AttemptAborted || meansLost(error)) {
+    log.warn(facts, 'the lease was lost before the end could be reported')
   } else if (isRefusal(error, 'wrong_state')) {
     // A question is open, and nothing but its answer or its deadline can end the wait.
     log.info({ ...facts, state: error.data.state }, 'attempt left with its question open')

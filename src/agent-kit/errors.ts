@@ -55,6 +55,22 @@ export class NonRetryable extends Error {
 }
 
 /**
+ * What was to be sent cannot be: it has no form in JSON, or is beyond a limit. `member` is the path of
+ * the member at fault. A handler that does not catch it fails its todo at once, since another attempt
+ * would bring the same.
+ */
+export class DocumentError extends NonRetryable {
+  declare readonly code: 'unserializable' | 'too_deep' | 'too_large'
+  readonly member: string
+
+  constructor(code: DocumentError['code'], message: string, member: string) {
+    super(message, { code })
+    this.name = 'DocumentError'
+    this.member = member
+  }
+}
+
+/**
  * Why a handler has to stop. Only after `shutdown` is the todo still ours to hand back, and after
  * `silent` (nothing showed for too long that the work moves) ours to fail.
  */
@@ -63,11 +79,14 @@ export type AbortReason = 'canceled' | 'lease_lost' | 'shutdown' | 'silent'
 /** The reason of `ctx.signal`, and what every call of `ctx` throws once it has fired. */
 export class AttemptAborted extends Error {
   readonly reason: AbortReason
+  /** Why its client canceled the task, where the client said so and the server's signal came. */
+  readonly because: string | undefined
 
-  constructor(reason: AbortReason) {
-    super(`The attempt was aborted: ${reason}`)
+  constructor(reason: AbortReason, because?: string) {
+    super(`The attempt was aborted: ${reason}${because === undefined ? '' : ` (${because})`}`)
     this.name = 'AbortError'
     this.reason = reason
+    this.because = because
   }
 }
 
@@ -87,6 +106,14 @@ export class AnswerTimeout extends Error {
   }
 }
 
+/** What a wait for an answer rejects with once `ctx.resume` has taken its question back. */
+export class QuestionWithdrawn extends Error {
+  constructor() {
+    super('The question was taken back')
+    this.name = 'QuestionWithdrawn'
+  }
+}
+
 const HELD_STATES = new Set(['claimed', 'input-required', 'auth-required'])
 
 /** True where a refusal means that the todo is no longer held by whoever asked. */
@@ -95,6 +122,13 @@ export const meansLost = (error: unknown): error is AgentApiError =>
   (error.reason === 'stale_fence' ||
     error.reason === 'not_found' ||
     (error.reason === 'wrong_state' && !HELD_STATES.has(String(error.data.state))))
+
+/** What the server says of a document that it will never take. */
+const UNTAKEABLE = new Set(['invalid', 'too_large', 'http_413', 'envelope', 'parse'])
+
+/** True where sending the same again would be refused again. */
+export const isForGood = (error: unknown): boolean =>
+  error instanceof NonRetryable || (error instanceof AgentApiError && UNTAKEABLE.has(error.reason))
 
 export const isRefusal = (error: unknown, reason: string): error is AgentApiError =>
   error instanceof AgentApiError && error.reason === reason

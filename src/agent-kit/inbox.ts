@@ -4,7 +4,7 @@
  * its listener has returned; nothing is acknowledged before, and nothing but with `complete`.
  */
 import { sleep } from '../base/time.ts'
-import { AnswerTimeout } from './errors.ts'
+import { AnswerTimeout, QuestionWithdrawn } from './errors.ts'
 import type { Message, OwedMessage } from './wire.ts'
 
 /** The longest wait of one request; a longer one takes several. */
@@ -12,7 +12,8 @@ const POLL_MS = 30_000
 /** For an answer that has come and waits for its turn in line: no new message will end the poll. */
 const TURN_POLL_MS = 2000
 
-export type Listener = (message: Message) => void | Promise<void>
+/** `owed` is the same message with what its client said beside it. */
+export type Listener = (message: Message, owed: OwedMessage) => void | Promise<void>
 
 /** `todos.messages`: what came after `after`, waiting up to `waitMs` for something. */
 export type FetchMessages = (
@@ -42,6 +43,37 @@ export interface Inbox {
    * once the todo is claimed again. Rejects with AnswerTimeout after `timeoutMs`.
    */
   answer(since: string, timeoutMs: number | undefined): Promise<Message>
+  /** No answer is waited for any more: what waits for one rejects with QuestionWithdrawn. */
+  withdraw(): void
+}
+
+/**
+ * The message that the server took for the answer. By the clock alone it could be a message that came
+ * while the question was on its way. With a server that does not say so only the clock is left.
+ */
+const answerIn = (pending: readonly OwedMessage[], since: string): OwedMessage | undefined => {
+  const sinceMs = Date.parse(since)
+  const later = pending.filter((owed) => Date.parse(owed.receivedAt) >= sinceMs)
+  return later.find((owed) => owed.answers !== undefined) ?? later[0]
+}
+
+/** What `run` brings; null where the controller cut it short. Rejects with the reason of `signal`. */
+const until = async <Result>(
+  signal: AbortSignal,
+  controller: AbortController,
+  run: (either: AbortSignal) => Promise<Result>,
+): Promise<Result | null> => {
+  const stop = () => controller.abort(signal.reason)
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    return await run(controller.signal)
+  } catch (error) {
+    signal.throwIfAborted()
+    if (controller.signal.aborted) return null
+    throw error
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
 }
 
 export const openInbox = (
@@ -57,6 +89,7 @@ export const openInbox = (
   let handling: Promise<void> = Promise.resolve()
   /** While a question is open nothing goes to the listener: it could be the answer. */
   let asking = false
+  let withdrawn = false
   /** Ends the current poll, so that the next one looks at once. */
   let hurry = () => {}
   let hurried = false
@@ -75,7 +108,7 @@ export const openInbox = (
         const next = pending.shift()
         if (next === undefined) return
         busyWith = next
-        await listener(next.message)
+        await listener(next.message, next)
         busyWith = null
       }
     })
@@ -91,34 +124,27 @@ export const openInbox = (
 
   const poll = async (waitMs: number): Promise<string | null> => {
     const controller = new AbortController()
-    const stop = () => controller.abort(signal.reason)
-    signal.addEventListener('abort', stop, { once: true })
     hurry = () => controller.abort()
-    try {
-      const { state, messages } = await fetchMessages(seen, waitMs, controller.signal)
-      add(messages)
-      return state
-    } catch (error) {
-      signal.throwIfAborted()
-      if (controller.signal.aborted) return null
-      throw error
-    } finally {
-      signal.removeEventListener('abort', stop)
-    }
+    const polled = await until(signal, controller, (either) => fetchMessages(seen, waitMs, either))
+    if (polled) add(polled.messages)
+    return polled?.state ?? null
   }
 
   const answer = async (since: string, timeoutMs: number | undefined): Promise<Message> => {
     const deadline = performance.now() + (timeoutMs ?? Number.POSITIVE_INFINITY)
     asking = true
+    withdrawn = false
     try {
       for (;;) {
+        if (withdrawn) throw new QuestionWithdrawn()
         const left = deadline - performance.now()
         if (left <= 0) throw new AnswerTimeout(timeoutMs ?? 0)
-        const longest = answerOf(since) === undefined ? POLL_MS : TURN_POLL_MS
+        const longest = answerIn(pending, since) === undefined ? POLL_MS : TURN_POLL_MS
         const waitMs = hurried ? 0 : Math.ceil(Math.min(longest, left))
         hurried = false
         const started = performance.now()
         const state = await poll(waitMs)
+        if (withdrawn) continue
         const found = state === 'claimed' ? takeAnswer(since) : null
         if (found !== null) return found
         // A poll that a signal cut short, or that a message ended early: do not spin on them.
@@ -130,19 +156,8 @@ export const openInbox = (
     }
   }
 
-  /**
-   * The message that the server took for the answer. By the clock alone it could be a message that
-   * came while the question was on its way. With a server that does not say so only the clock is
-   * left.
-   */
-  const answerOf = (since: string): OwedMessage | undefined => {
-    const sinceMs = Date.parse(since)
-    const later = pending.filter((owed) => Date.parse(owed.receivedAt) >= sinceMs)
-    return later.find((owed) => owed.answers !== undefined) ?? later[0]
-  }
-
   const takeAnswer = (since: string): Message | null => {
-    const found = answerOf(since) ?? pending.at(-1)
+    const found = answerIn(pending, since) ?? pending.at(-1)
     if (found === undefined) return null
     pending = pending.filter((owed) => owed !== found)
     return found.message
@@ -169,6 +184,10 @@ export const openInbox = (
         .finally(() => {
           looking = false
         })
+    },
+    withdraw() {
+      withdrawn = true
+      hurry()
     },
     async take() {
       await look()

@@ -3,6 +3,7 @@
  * call of a tool may take.
  */
 import { sleep, withTimeout } from '../base/time.ts'
+import { BLOCKED_MS } from './lease/blocked.ts'
 
 export interface Silence {
   /** The work moved. */
@@ -30,8 +31,11 @@ export const watchSilence = (ms: number | undefined, onSilent: () => void): Sile
   }
   const begin = (): void => {
     stop()
+    const dueAt = performance.now() + ms
     timer = setTimeout(() => {
       timer = null
+      // Late, the event loop was blocked: perhaps by another handler, so this one gets the time anew.
+      if (performance.now() - dueAt > BLOCKED_MS) return begin()
       onSilent()
     }, ms)
   }

@@ -22,6 +22,11 @@ export interface SwitchboardOptions {
   poolSize?: number
   /** How long stopping may take in all, in ms; most of it is left to the calls in progress. */
   drainMs?: number
+  /**
+   * How long `stop` keeps idle connections open, in ms, so that a request which is on its way over
+   * one is answered with `Connection: close` and does not fail. Default: 0.
+   */
+  lingerMs?: number
 }
 
 /** What tests and benchmarks may set as well: the package does not promise these. */
@@ -43,6 +48,8 @@ export interface NodeOptions extends SwitchboardOptions {
   /** How often a silent LISTEN connection is probed, and how long it has to answer, in ms. */
   keepAliveMs?: number
   answerMs?: number
+  /** How often the rights of all who wait are checked without a wake, in ms. */
+  recheckMs?: number
   /** Milliseconds between the comments of an idle stream. */
   pingMs?: number
   /** The longest a blocking send waits, in ms; it is then answered with the task as it stands. */

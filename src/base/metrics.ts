@@ -59,6 +59,9 @@ export const METRICS = {
   listenerReconnects: counter('switchboard_listener_reconnects_total')(
     'Times the LISTEN connection was lost and made anew',
   ),
+  answersFoundByPoll: counter('switchboard_answers_found_by_poll_total')(
+    'Blocking sends whose answer no wake announced: it waited for the poll',
+  ),
   sweepFailures: counter('switchboard_sweep_failures_total{sweep}')(
     'Sweeps of the background that threw',
   ),

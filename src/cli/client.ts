@@ -5,8 +5,12 @@
  */
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
-import { connect } from '../agent-kit/connection.ts'
-import { readEvents, type StreamedEvent, type StreamOptions } from '../agent-kit/event-stream.ts'
+import { connect } from '../agent-kit/connection/connection.ts'
+import {
+  readEvents,
+  type StreamedEvent,
+  type StreamOptions,
+} from '../agent-kit/connection/event-stream.ts'
 import { defined } from '../base/defined.ts'
 import { CliError, EXIT } from './exit.ts'
 

@@ -5,7 +5,7 @@
  */
 import { chmodSync, renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { type Connection, connect } from '../agent-kit/connection.ts'
+import { type Connection, connect } from '../agent-kit/connection/connection.ts'
 import { AgentApiError } from '../agent-kit/errors.ts'
 import { type DevFile, readDevFile } from './client.ts'
 

@@ -104,6 +104,18 @@ export const drainOption = (command: Command): Command =>
     15,
   )
 
+export interface LingerOption {
+  lingerSeconds: number
+}
+
+export const lingerOption = (command: Command): Command =>
+  command.option(
+    '--linger-seconds <n>',
+    'how long idle connections stay open after a signal, so that their clients are told to leave',
+    wholeNumber(0, 60),
+    2,
+  )
+
 /** Collects an option that may be given more than once, or with commas. */
 export const list = (text: string, before: string[] | undefined): string[] => [
   ...(before ?? []),

@@ -4,12 +4,12 @@
  */
 import { createSwitchboard, type Switchboard } from '../app.ts'
 import { createLog } from '../base/log.ts'
-import type { Config } from '../config.ts'
+import { type Config, isEveryAddress, kubernetesVariables } from '../config.ts'
 import { DataDirInUse, lockDataDir, startEmbedded } from '../embedded.ts'
 import { migrate } from '../store/postgres/migrate.ts'
 import { CliError, EXIT } from './exit.ts'
 import { reachConfigured } from './probe.ts'
-import type { DrainOption } from './program.ts'
+import type { DrainOption, LingerOption } from './program.ts'
 import { LINGER_MS, type Life } from './run-until-signal.ts'
 
 /** Keeps the data directory for this process alone, until it ends. Throws CliError (in use). */
@@ -74,19 +74,32 @@ const startOwn = async (life: Life, { dataDir }: Config): Promise<string> => {
 
 /**
  * Starts a server that listens. `drainSeconds` is how long stopping may take until the process is
- * gone. Throws CliError (port in use).
+ * gone, `lingerSeconds` how long its idle connections are kept meanwhile (none where it is left out).
+ * Throws CliError (port in use).
  */
 export const startServer = async (
   life: Life,
   config: Config,
   opened: Opened,
-  { drainSeconds }: DrainOption,
+  { drainSeconds, lingerSeconds = 0 }: DrainOption & Partial<LingerOption>,
 ): Promise<{ server: Switchboard; url: string }> => {
+  const log = createLog(config.logLevel)
+  const ignored = kubernetesVariables(process.env)
+  if (ignored.length > 0) {
+    log.info({ ignored }, 'variables that Kubernetes sets for its service are ignored')
+  }
+  if (config.publicUrl === null && isEveryAddress(config.host)) {
+    log.warn(
+      { host: config.host },
+      'SWITCHBOARD_PUBLIC_URL is not set: cards name the host that each request asks for',
+    )
+  }
   const server = createSwitchboard({
     config,
     ...opened,
-    log: createLog(config.logLevel),
+    log,
     drainMs: drainSeconds * 1000 - LINGER_MS,
+    lingerMs: lingerSeconds * 1000,
   })
   const { url } = await life.step(
     () => listen(server, config),

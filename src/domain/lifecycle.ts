@@ -217,6 +217,15 @@ export const VERBS = {
     from: interrupted,
     when: ['sameQuestion', 'unanswered', 'lineBusy'],
   },
+  /** The holder takes its own question back, and goes on as after an answer … */
+  withdraw: { ...GOES_ON, by: 'agent', when: ['holder', 'unanswered', 'lineFree'] },
+  /** … or once the line is free, if it is busy. */
+  withdrawLater: {
+    ...QUIET,
+    by: 'agent',
+    from: interrupted,
+    when: ['holder', 'unanswered', 'lineBusy'],
+  },
   acknowledge: { ...OF_HOLDER, event: false },
   complete: { ...LEAVES_HOLDER, when: ['held', 'readAll'], to: 'done', attempt: 'completed' },
   fail: { ...LEAVES_HOLDER, to: 'failed', attempt: 'failed' },
@@ -228,6 +237,8 @@ export const VERBS = {
     ready: 'released',
   },
   reject: { ...LEAVES_HOLDER, to: 'rejected', attempt: 'rejected' },
+  /** Whoever the holder works with has canceled. */
+  cancelHeld: { ...LEAVES_HOLDER, to: 'canceled', attempt: 'canceled' },
   cancel: {
     ...QUIET,
     by: 'client',

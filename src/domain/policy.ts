@@ -51,7 +51,12 @@ export interface QueuePolicy {
   maxAttempts: number
   backoff: Backoff
   contexts: 'serial' | 'parallel'
-  reentry: 'explicit' | 'author'
+  /**
+   * What a message in a conversation means that names no todo. `explicit`: a new todo. `question`:
+   * the answer to its author's open question there, if there is exactly one. `author`: that, or a
+   * message to its author's live todo.
+   */
+  reentry: 'explicit' | 'question' | 'author'
   dedupe: 'off' | 'messageId'
   concurrency?: number
   interruptTtlSeconds?: number
@@ -85,14 +90,17 @@ export const INTERRUPT_TTL = {
 
 export const INTERRUPT_MAX_WAIT_DEFAULT_SECONDS = 7 * 86_400
 
-/** Seconds until the next try after the `attempt`-th attempt (1-based) failed. `chance` is 0..1. */
+/**
+ * Seconds until the next try after the `attempt`-th attempt (1-based) failed. `chance` is 0..1. The cap
+ * comes after the jitter, so that nothing ever waits longer than `maxSeconds`.
+ */
 export const retryDelaySeconds = (backoff: Backoff, attempt: number, chance: number): number => {
   const plain = Math.min(
     backoff.maxSeconds,
     backoff.initialSeconds * backoff.factor ** Math.max(0, attempt - 1),
   )
   const spread = plain * backoff.jitter
-  return plain - spread + 2 * spread * chance
+  return Math.min(backoff.maxSeconds, plain - spread + 2 * spread * chance)
 }
 
 /** A requested wait, brought within its bounds; null is unbounded. */

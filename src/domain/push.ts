@@ -143,13 +143,40 @@ export interface Verdict {
   againSeconds: number
 }
 
-/** Refusals that time may heal: a slow request, an early one, too many. */
-const RETRYABLE = [408, 425, 429]
+/**
+ * Refusals that time may heal: a receiver that is being replaced, is locked or waits for something
+ * else (409, 421, 423), a slow request, an early one, too many.
+ */
+const RETRYABLE = [408, 409, 421, 423, 425, 429]
 
 const isFinal = (tried: Tried): boolean => {
   if ('failure' in tried) return tried.final === true
   const { status } = tried
   return status >= 400 && status < 500 && !RETRYABLE.includes(status)
+}
+
+/**
+ * The seconds that a `Retry-After` asks for: a number of them, or a moment by the receiver's own clock
+ * (its `Date`; by ours where it sends none). Null where it is neither.
+ */
+export const retryAfterSeconds = (value: string, date: string, now: Date): number | null => {
+  const text = value.trim()
+  if (/^\d+$/.test(text)) return Number(text)
+  // The three forms of HTTP begin with a day; Date.parse would take any text that holds a number.
+  const isDate = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? .*\d\d:\d\d:\d\d/.test(text)
+  const until = isDate ? Date.parse(text.endsWith('GMT') ? text : `${text} GMT`) : Number.NaN
+  if (Number.isNaN(until)) return null
+  const sentAt = Date.parse(date)
+  return Math.max(0, (until - (Number.isNaN(sentAt) ? now.getTime() : sentAt)) / 1000)
+}
+
+/**
+ * How long the receiver's wish puts the next try off: never longer than the longest backoff, and never
+ * beyond the time in which the delivery is tried at all, so that no receiver can end it by asking.
+ */
+const requestedSeconds = (tried: Tried, ageSeconds: number, limits: PushLimits): number => {
+  const asked = 'status' in tried ? (tried.retryAfterSeconds ?? 0) : 0
+  return Math.min(asked, limits.backoff.maxSeconds, Math.max(0, limits.maxAgeSeconds - ageSeconds))
 }
 
 /**
@@ -170,8 +197,8 @@ export const verdictOf = (
   }
   if (isFinal(tried)) return dead(reason)
   if (attempts >= limits.maxAttempts) return dead(`${reason}; gave up after ${attempts} attempts`)
-  const requested = 'status' in tried ? (tried.retryAfterSeconds ?? 0) : 0
-  const againSeconds = Math.max(retryDelaySeconds(limits.backoff, attempts, chance), requested)
+  const again = retryDelaySeconds(limits.backoff, attempts, chance)
+  const againSeconds = Math.max(again, requestedSeconds(tried, ageSeconds, limits))
   if (ageSeconds + againSeconds > limits.maxAgeSeconds) {
     return dead(`${reason}; gave up after ${Math.round(ageSeconds)} s`)
   }

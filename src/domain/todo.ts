@@ -10,6 +10,9 @@ export const IDEMPOTENCY_MEMBER = 'urn:switchboard:idempotency-key'
 /** The member that says how long the call waits. Like the configuration, it is about the answer. */
 export const WAIT_MEMBER = 'urn:switchboard:wait'
 
+/** The metadata of a chunk that stands for an artifact which was dropped. */
+export const DISCARDED_MEMBER = 'urn:switchboard:discarded'
+
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 export type JsonObject = { [key: string]: Json }
 
@@ -118,6 +121,17 @@ export interface Child {
   result: JsonObject | null
 }
 
+/** What a client said beside its message, for whoever works on it. */
+export interface RequestFacts {
+  /** Of the request that brought a message to a live todo; the first one's is the todo's own. */
+  metadata?: JsonObject
+  /** Extensions that the client requested and the card declares. */
+  extensions?: string[]
+  acceptedOutputModes?: string[]
+  /** The W3C trace context of the request. */
+  traceparent?: string
+}
+
 /** A message as stored, with its position in the todo's order. */
 export interface StoredMessage {
   seq: number
@@ -127,6 +141,10 @@ export interface StoredMessage {
   answers: number | null
   /** It answered a request for authorization: only its sender and the holder may see it. */
   secret: boolean
+  /** The endpoint that sent it; null for an operator's, and for the agent's own. */
+  sender: string | null
+  /** What else its request said; null where that is nothing. */
+  request: RequestFacts | null
 }
 
 /** What became of a message to a live todo, as its sender may read it. */
@@ -138,11 +156,14 @@ export interface Receipt {
    * `resumed`: it answered the question and the holder goes on. `requeued`: it answered a parked
    * question. `deferred`: it answered the question, and the holder goes on as soon as another todo
    * of the conversation is done. `inbox`: it is owed to the holder, or to the next one. `repeated`:
-   * it was there already.
+   * it was there already. `created`: it made a todo, although questions of its sender stay open in
+   * the conversation.
    */
-  outcome: 'resumed' | 'requeued' | 'deferred' | 'inbox' | 'repeated'
+  outcome: 'resumed' | 'requeued' | 'deferred' | 'inbox' | 'repeated' | 'created'
   /** The seq of the question it answered. */
   answers: number | null
+  /** The todos of the conversation whose questions stay open, oldest first. */
+  openQuestions?: string[]
 }
 
 export interface Attempt {
@@ -174,6 +195,8 @@ export interface TodoView {
   result: JsonObject | null
   /** The todo at the front of its conversation, while this one waits in line; else null. */
   waitsBehind: string | null
+  /** The todo that redoes this dead letter; else null. */
+  retriedAs: string | null
   /** The agent asked that a waiting send be answered with its bare message. */
   direct: boolean
 }
@@ -202,12 +225,18 @@ export interface Event {
 
 export interface ArtifactChunk {
   artifact: Artifact
+  /** Of the event, and not of the artifact. */
+  metadata?: JsonObject
   append: boolean
   lastChunk: boolean
+  /** By which the chunk is known when its agent sends it again. */
+  key?: string
 }
 
 /** What one line on the board needs, small and bounded. It never holds the text of an answer. */
 export interface EventDetail {
+  /** What the agent says of the event itself, for the client. */
+  metadata?: JsonObject
   text?: string
   note?: string
   percent?: number

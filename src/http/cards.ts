@@ -10,10 +10,14 @@ import { type CardForm, FORMS } from '../protocol/a2a/card-forms.ts'
 import { type CardSigner, JWKS_PATH } from '../protocol/a2a/card-signature.ts'
 import { askedVersion } from '../protocol/versions.ts'
 import type { ReadQueue } from '../service/registry.ts'
+import { requestedVersion } from './request/request.ts'
+
+/** Where others reach this node, for a request with this `Host`, or for nobody in particular. */
+export type PublicUrl = (host?: string) => string
 
 export interface CardParts {
   readQueue: ReadQueue
-  publicUrl: () => string
+  publicUrl: PublicUrl
   signer: CardSigner
   /** What clients get that name no version. */
   plainForm: Exclude<CardForm, '0.3'>
@@ -52,9 +56,8 @@ const send = (req: Request, res: Response, { body, etag }: Document): void => {
 
 /** A version we do not know is no reason to hide the card, which says which ones we do know. */
 const formFor = (req: Request, plainForm: CardForm): CardForm => {
-  const header = req.get('A2A-Version')
-  const query = req.query['A2A-Version']
-  if (!header?.trim() && !query) return plainForm
+  const [header, query] = requestedVersion(req)
+  if (!header?.trim() && query.join('') === '') return plainForm
   const version = askedVersion(header, query)
   return version === '1.0' || version === '0.3' ? version : plainForm
 }
@@ -88,7 +91,7 @@ const card =
       return
     }
     const form = formFor(req, plainForm)
-    const document = await documentOf(form, queue, publicUrl(), signer)
+    const document = await documentOf(form, queue, publicUrl(req.headers.host), signer)
     res.set({ Vary: 'A2A-Version', 'Last-Modified': queue.updatedAt.toUTCString() })
     send(req, res, document)
   }
@@ -113,11 +116,13 @@ const preflight: RequestHandler = (_req, res) => {
     .end()
 }
 
+/** What people paste who were given an agent's address: its card says the rest. */
+const AGENT_PATH = '/a2a/:queue'
+
 /** Clients before 0.3 look for `agent.json`, and may not follow a redirect. */
-const CARD_PATHS = ['', '/a2a/:queue'].flatMap((base) => [
-  `${base}/.well-known/agent-card.json`,
-  `${base}/.well-known/agent.json`,
-])
+const CARD_PATHS = ['', AGENT_PATH]
+  .flatMap((base) => [`${base}/.well-known/agent-card.json`, `${base}/.well-known/agent.json`])
+  .concat(AGENT_PATH)
 
 export const cardRouter = (parts: CardParts): Router => {
   const router = express.Router()

@@ -1,11 +1,14 @@
 /**
  * The socket: listening, and closing in bounded time. When the server stops, streams and waits have
  * been told to end, and requests under way may finish. Until they have, it goes on listening, so
- * that health checks are answered with "not ready" and clients with when to retry; then it closes.
+ * that health checks are answered with "not ready" and clients with when to retry. Idle connections
+ * linger on: a request that is on its way over one would fail with a reset if it was closed, and is
+ * now answered with `Connection: close`, which tells its client to go elsewhere. Then it closes.
  */
 import { createServer, type RequestListener, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { withTimeout } from '../base/time.ts'
+import type { AddressInfo, Socket } from 'node:net'
+import { sleep, withTimeout } from '../base/time.ts'
+import { probeHalfClosed } from './request/half-closed.ts'
 
 export interface Listener {
   /** Resolves to the URL that is listened on; rejects with EADDRINUSE and the like. */
@@ -21,14 +24,32 @@ export interface Listener {
 const HEADERS_MS = 15_000
 const REQUEST_MS = 60_000
 const IDLE_MS = 20
+/**
+ * A peer that died without a word is found by TCP's own probes, which the system sends once nothing
+ * has moved for so long, ten of them a second apart. In all that is less than the pause between two
+ * comments of an idle stream, since what was sent and not acknowledged puts the probes off.
+ */
+const PROBE_AFTER_MS = 4000
 
-export const createListener = ({ host, port }: { host: string; port: number }): Listener => {
-  const server = createServer()
+export interface ListenerOptions {
+  host: string
+  port: number
+  /** How long a connection may be idle before it is closed. */
+  keepAliveSeconds: number
+  /** How long idle connections are kept once the server stops, in ms. Default: 0. */
+  lingerMs?: number | undefined
+}
+
+export const createListener = (options: ListenerOptions): Listener => {
+  const { host, port, keepAliveSeconds, lingerMs = 0 } = options
+  const server = createServer({ keepAlive: true, keepAliveInitialDelay: PROBE_AFTER_MS })
   server.headersTimeout = HEADERS_MS
   server.requestTimeout = REQUEST_MS
-  server.keepAliveTimeout = 10_000
+  server.keepAliveTimeout = keepAliveSeconds * 1000
+  probeHalfClosed(server)
   let url = ''
   const underWay = new Set<ServerResponse>()
+  const connections = new Set<Socket>()
   let stopping = false
 
   /** Makes the client open a new connection, to another node, for its next request. */
@@ -51,6 +72,12 @@ export const createListener = ({ host, port }: { host: string; port: number }): 
     await withTimeout(limitMs, 'requests', () => Promise.all(closed)).catch(() => {})
   }
 
+  /** Until every connection has been told to end, or was closed by its peer. */
+  const lingered = async (limitMs: number): Promise<void> => {
+    const deadline = performance.now() + Math.min(lingerMs, limitMs)
+    while (performance.now() < deadline && connections.size > 0) await sleep(IDLE_MS)
+  }
+
   const close = (limitMs: number): Promise<void> =>
     new Promise((resolve) => {
       const cut = setTimeout(() => server.closeAllConnections(), limitMs)
@@ -69,6 +96,10 @@ export const createListener = ({ host, port }: { host: string; port: number }): 
   return {
     start: (handler) =>
       new Promise((resolve, reject) => {
+        server.on('connection', (socket) => {
+          connections.add(socket)
+          socket.once('close', () => connections.delete(socket))
+        })
         server.on('request', (_req, res) => count(res))
         server.on('request', handler)
         server.once('error', reject)
@@ -83,7 +114,7 @@ export const createListener = ({ host, port }: { host: string; port: number }): 
       if (!server.listening) return
       const deadline = performance.now() + limitMs
       stopping = true
-      await finished(limitMs)
+      await Promise.all([finished(limitMs), lingered(limitMs)])
       await close(Math.max(0, deadline - performance.now()))
     },
     url: () => url,

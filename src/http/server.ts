@@ -30,7 +30,7 @@ import { restRoute } from './bindings/rest-route.ts'
 import { type Route, rpcRoute } from './bindings/rpc-route.ts'
 import { createBounds, type HttpBounds } from './bounds/bounds.ts'
 import { guardUnread } from './bounds/unread.ts'
-import { cardRouter } from './cards.ts'
+import { cardRouter, type PublicUrl } from './cards.ts'
 import { fastPath } from './fast-path.ts'
 import { type OpsParts, opsRouter } from './ops.ts'
 import { createAuth } from './request/auth.ts'
@@ -43,6 +43,7 @@ import {
   requestedVersion,
   requestIdOf,
 } from './request/request.ts'
+import { createReauthorizer, type Reauthorizer } from './stream/reauthorize.ts'
 import type { StreamOptions, StreamOutcome } from './stream/sse.ts'
 
 type Surface = 'a2a' | 'agent' | 'operator'
@@ -63,7 +64,7 @@ export interface HttpParts extends OpsParts {
   adminToken: string | null
   log: Pick<Log, 'debug' | 'warn' | 'error'>
   /** Where clients reach us, with or without a trailing slash; a function is called at each use. */
-  publicUrl: string | (() => string)
+  publicUrl: string | PublicUrl
   /** The agent card for clients that name no version; absent: the hybrid one. */
   cardForm?: Exclude<CardForm, '0.3'>
   /** Absent: cards are not signed. */
@@ -81,8 +82,10 @@ export interface HttpParts extends OpsParts {
   /** The longest a blocking SendMessage waits, in milliseconds. */
   maxWaitMs?: number
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
-  /** How often the right to an open stream is checked again. */
-  recheckMs?: number
+  /** Ends what waits when the right to it is withdrawn; absent: one that only looks at intervals. */
+  reauthorizer?: Reauthorizer
+  /** Which proxies are believed about a request's address and scheme; absent: none. */
+  trustProxy?: number | readonly string[]
   /** Fires when the server stops: streams end, and waits are answered with the current state. */
   stopping?: AbortSignal
   observe?: HttpObserver
@@ -141,7 +144,7 @@ type BoundedParts = HttpParts & { bounds: HttpBounds }
 
 /** What the endpoints of a surface have in common. */
 const shared = (parts: BoundedParts, surface: Surface): ExchangeParts => {
-  const { observe, sse, stopping, recheckMs, authenticate, adminToken } = parts
+  const { observe, sse, stopping, authenticate, adminToken } = parts
   return {
     auth: createAuth({
       authenticate,
@@ -152,8 +155,9 @@ const shared = (parts: BoundedParts, surface: Surface): ExchangeParts => {
       opened: () => observe?.streamOpened?.(surface),
       closed: (outcome) => observe?.streamClosed?.(surface, outcome),
     },
+    reauthorizer: parts.reauthorizer ?? createReauthorizer(),
     ...parts.bounds,
-    ...defined({ sse, stopping, recheckMs }),
+    ...defined({ sse, stopping }),
   }
 }
 
@@ -193,7 +197,7 @@ const enterA2a =
     return { ...facts, services, access, queue, dialect, extensions, setHeader }
   }
 
-/** POST /a2a/:queue: the version chooses the table. */
+/** POST /a2a/:queue: the version chooses the table. A GET is answered with the card. */
 const a2aRoute = (parts: BoundedParts, versions: readonly Version[]): Route => {
   const enter = enterA2a(parts)
   return rpcRoute<QueueCall>({
@@ -205,6 +209,8 @@ const a2aRoute = (parts: BoundedParts, versions: readonly Version[]): Route => {
       batches: false,
     }),
     body: bodyOptions(parts, A2A_MEDIA_TYPES),
+    allow: 'GET, HEAD, POST',
+    queueOf: requestedQueue,
     open: (req, facts, res) => {
       const serve = () => versionFor(versions, ...requestedVersion(req))
       return { serve, enter: () => enter(req, res, requestedQueue(req), facts, serve()) }
@@ -222,8 +228,7 @@ const a2aRestRoute = (
     rest: createRest(reporting(parts, 'a2a')),
     body: bodyOptions(parts, A2A_MEDIA_TYPES),
     versions,
-    checkVersion: (req, query, version) =>
-      checkVersion(versions, req.get('A2A-Version'), query.get('A2A-Version'), version),
+    checkVersion: (req, version) => checkVersion(versions, ...requestedVersion(req), version),
     enter: enterA2a(parts),
   })
 }
@@ -281,6 +286,7 @@ export const createHttp = (options: HttpParts): Http => {
   app.disable('x-powered-by')
   // Tags are set where they mean something, which a hash of every answer does not.
   app.set('etag', false)
+  if (parts.trustProxy !== undefined) app.set('trust proxy', parts.trustProxy)
   app.use((req, res, next) => {
     prepare(req, res)
     res.once('prefinish', () => {
@@ -289,10 +295,11 @@ export const createHttp = (options: HttpParts): Http => {
     next()
   })
   // The busiest come first, since express tries one path after the other.
-  app.all('/a2a/:queue', a2a)
+  app.post('/a2a/:queue', a2a)
   app.all('/agent', agent)
   app.all('/operator', apiRoute(parts, 'operator', parts.operatorTable))
   app.use(cardRouter({ readQueue, publicUrl, plainForm, signer }))
+  app.all('/a2a/:queue', a2a)
   app.use(opsRouter(parts))
   app.all(REST_PATHS, a2aRestRoute(parts, versions))
   if (parts.feeds) app.use(parts.feeds)

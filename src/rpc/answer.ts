@@ -15,7 +15,7 @@ export interface StreamFrame {
   data: unknown
 }
 
-/** What HTTP is to send. `retryAfterSeconds` and `allow` go into headers. */
+/** What HTTP is to send. `retryAfterSeconds`, `allow` and `vary` go into headers. */
 export type Answer =
   | {
       kind: 'json'
@@ -24,6 +24,7 @@ export type Answer =
       mediaType?: string
       retryAfterSeconds?: number
       allow?: string
+      vary?: string
     }
   | { kind: 'nothing' }
   | { kind: 'stream'; frames: AsyncIterable<StreamFrame>; onError: (error: unknown) => StreamFrame }

@@ -22,7 +22,7 @@ export interface RestParts {
 export interface Wanted {
   binding: RestBinding
   requestId: string
-  /** Whether the client named this media type in `Accept`. */
+  /** Whether the client prefers this media type to application/json, by `Accept`. */
   accepts: (mediaType: string) => boolean
 }
 
@@ -69,9 +69,11 @@ const readBody = async ({ row }: Found, call: RestCall): Promise<unknown> => {
   return optional && text.trim() === '' ? undefined : parseJson(text)
 }
 
-/** The binding's own media type, if the client named it. */
-const typed = ({ binding: { mediaType }, accepts }: Wanted) =>
-  mediaType !== undefined && accepts(mediaType) ? { mediaType } : {}
+/** The binding's own media type, if the client prefers it. */
+const typed = ({ binding: { mediaType }, accepts }: Wanted) => {
+  if (mediaType === undefined) return {}
+  return accepts(mediaType) ? { mediaType, vary: 'Accept' } : { vary: 'Accept' }
+}
 
 type Json = Extract<Answer, { kind: 'json' }>
 
@@ -99,7 +101,7 @@ export const createRest = ({ log, onCall }: RestParts) => {
   ): Promise<Answer> => {
     call.checkVersion()
     const found = choose(call)
-    const { method, empty } = found.row
+    const { method } = found.row
     const row = call.binding.table[method]
     if (!row) throw new TypeError(`${method} has a path and no row`)
     progress.method = method
@@ -111,7 +113,7 @@ export const createRest = ({ log, onCall }: RestParts) => {
     if (waiting !== undefined) await waiting
     if (row.kind === 'unary') {
       const body = (await row.call(ctx, params)) ?? null
-      return empty ? { kind: 'nothing' } : { kind: 'json', status: 200, body, ...typed(call) }
+      return { kind: 'json', status: 200, body, ...typed(call) }
     }
     const frames = framesOf(await row.call(ctx, params), (result) => result)
     // The name tells it from an event: clients of this binding do not look into the data for it.

@@ -8,7 +8,10 @@ import ipaddr from 'ipaddr.js'
 
 export interface GuardOptions {
   allowHttp: boolean
-  /** CIDRs, addresses and names that are allowed even if they are not public. */
+  /**
+   * CIDRs, addresses and names that are allowed even if they are not public. An address where a cloud
+   * keeps credentials is allowed by itself only, not by a network that holds it.
+   */
   allow: readonly string[]
   /** Where this node listens, which is never a target, listed or not. */
   own: () => { host: string; port: number } | null
@@ -52,6 +55,66 @@ const isPublic = (address: ipaddr.IPv4 | ipaddr.IPv6): boolean => {
   return isWithin(address, GLOBAL_IPV6) && !DOCUMENTATION.some((range) => isWithin(address, range))
 }
 
+/**
+ * Where clouds hand a machine its credentials, to whoever asks from it. Some are public addresses, and
+ * none is in a network that an operator means by listing it: each must be listed by itself.
+ */
+const METADATA = new Set(
+  [
+    // AWS, Azure, Google, Oracle, IBM, DigitalOcean, Hetzner, Alibaba, Huawei, OpenStack, and others.
+    '169.254.169.254',
+    // AWS: by IPv6, and the credentials of tasks and pods.
+    'fd00:ec2::254',
+    '169.254.170.2',
+    '169.254.170.23',
+    'fd00:ec2::23',
+    // Azure's host: metadata, extensions' secrets, name service.
+    '168.63.129.16',
+    // Google and OpenStack, Oracle and Linode by IPv6.
+    'fd20:ce::254',
+    'fe80::a9fe:a9fe',
+    'fd00:c1::a9fe:a9fe',
+    'fd00:a9fe:a9fe::1',
+    // Alibaba, Oracle, Tencent, Volcengine.
+    '100.100.100.200',
+    '192.0.0.192',
+    '169.254.0.23',
+    '169.254.10.10',
+    '100.96.0.96',
+    // Scaleway.
+    '169.254.42.42',
+    'fd00:42::42',
+  ].map((text) => ipaddr.parse(text).toString()),
+)
+
+/** Names under which machines of a cloud find them; whoever lists one means the address behind it. */
+const METADATA_NAMES = new Set([
+  'metadata',
+  'metadata.google.internal',
+  'metadata.azure.internal',
+  'metadata.tencentyun.com',
+  'instance-data',
+  'instance-data.ec2.internal',
+])
+
+/** Prefixes of 96 bits that an IPv4 address can be behind. */
+const WRAPPERS: Range[] = ['::', '::ffff:0:0:0', '64:ff9b::'].map((base) => [
+  ipaddr.parse(base),
+  96,
+])
+const SIX_TO_FOUR: Range = [ipaddr.parse('2002::'), 16]
+
+/** The address itself, or the IPv4 address that a gateway would make of it. */
+const reached = (address: ipaddr.IPv4 | ipaddr.IPv6): ipaddr.IPv4 | ipaddr.IPv6 => {
+  const bytes = address.toByteArray()
+  if (isWithin(address, SIX_TO_FOUR)) return ipaddr.fromByteArray(bytes.slice(2, 6))
+  const wraps = WRAPPERS.some((range) => isWithin(address, range))
+  return wraps ? ipaddr.fromByteArray(bytes.slice(12)) : unwrapped(address)
+}
+
+const isMetadata = (address: ipaddr.IPv4 | ipaddr.IPv6): boolean =>
+  METADATA.has(reached(address).toString())
+
 /** An IPv4 address mapped into IPv6 as itself, so that IPv4 ranges in the list cover it, too. */
 const unwrapped = (address: ipaddr.IPv4 | ipaddr.IPv6): ipaddr.IPv4 | ipaddr.IPv6 =>
   address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress()
@@ -91,6 +154,11 @@ const listensAt = (host: string, address: string): boolean => {
 
 export const createGuard = ({ allowHttp, allow, own }: GuardOptions): Guard => {
   const ranges = allow.map(toRange).filter((range) => range !== null)
+  const alone = new Set(
+    ranges
+      .filter(([base, bits]) => bits === base.toByteArray().length * 8)
+      .map(([base]) => base.toString()),
+  )
   const names = new Set(allow.filter((entry) => toRange(entry) === null).map(plainHost))
 
   const isListed = (host: string): boolean => names.has(plainHost(host))
@@ -101,6 +169,10 @@ export const createGuard = ({ allowHttp, allow, own }: GuardOptions): Guard => {
     const self = own()
     if (self && self.port === port && listensAt(self.host, text)) return 'is this server itself'
     const address = unwrapped(ipaddr.parse(text))
+    if (isMetadata(address)) {
+      const isMeant = isListed(host) && METADATA_NAMES.has(plainHost(host))
+      return isMeant || alone.has(address.toString()) ? null : 'is where a cloud keeps credentials'
+    }
     if (isListed(host) || ranges.some((range) => isWithin(address, range))) return null
     return isPublic(ipaddr.parse(text)) ? null : 'is not a public address'
   }

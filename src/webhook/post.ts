@@ -6,7 +6,7 @@
 import { lookup, Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { Agent, buildConnector, request } from 'undici'
-import type { Tried } from '../domain/push.ts'
+import { retryAfterSeconds, type Tried } from '../domain/push.ts'
 import type { Guard } from './guard.ts'
 
 export interface PostOptions {
@@ -31,7 +31,8 @@ export interface Poster {
 /** How much of an answer is read at most; nobody looks at it. */
 const ANSWER_BYTES = 64 * 1024
 const HEADER_BYTES = 16 * 1024
-const RETRY_AFTER_AT_MOST = 86_400
+/** How many answers that are none yet (1xx) may come before the one that counts. */
+const INFORMATIONAL = 10
 
 /** The target may not be connected to. */
 class Forbidden extends Error {
@@ -102,20 +103,31 @@ const vettedConnect = ({
   }
 }
 
-/** The seconds the receiver asks us to wait; where it names a moment, by its own clock. */
-const retryAfterOf = (headers: Record<string, unknown>): number | null => {
-  const value = String(headers['retry-after'] ?? '').trim()
-  if (/^\d{1,9}$/.test(value)) return Math.min(Number(value), RETRY_AFTER_AT_MOST)
-  const seconds = (Date.parse(value) - Date.parse(String(headers.date ?? ''))) / 1000
-  return Number.isFinite(seconds) ? Math.min(Math.max(0, seconds), RETRY_AFTER_AT_MOST) : null
+const askedToWait = (headers: Record<string, unknown>): number | null => {
+  const value = headers['retry-after']
+  if (value === undefined) return null
+  return retryAfterSeconds(String(value), String(headers.date ?? ''), new Date())
+}
+
+/** The receiver sends 1xx and no end. */
+class Endless extends Error {
+  override name = 'Endless'
+  constructor() {
+    super(`more than ${INFORMATIONAL} informational answers (1xx)`)
+  }
 }
 
 /** What went wrong, in words that repeat nothing of the answer. */
 const failureOf = (error: unknown, timedOut: boolean): Tried => {
+  if (error instanceof Endless) return { failure: error.message }
   if (timedOut) return { failure: 'no answer in time' }
   if (error instanceof Forbidden) return { failure: error.message, final: true }
   const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } }
   const word = code ?? cause?.code
+  // Neither the network nor time has a part in it: the request itself is one that cannot be made.
+  if (word === 'ERR_INVALID_URL' || word === 'UND_ERR_INVALID_ARG') {
+    return { failure: `cannot be sent: ${(error as Error).message}`, final: true }
+  }
   return { failure: `no connection${typeof word === 'string' ? `: ${word}` : ''}` }
 }
 
@@ -137,6 +149,11 @@ export const createPoster = (options: PostOptions): Poster => {
     const limit = new AbortController()
     const timer = setTimeout(() => limit.abort(), timeoutMs)
     const stop = (): void => limit.abort()
+    let informational = 0
+    const onInfo = (): void => {
+      informational += 1
+      if (informational > INFORMATIONAL) limit.abort(new Endless())
+    }
     signal.addEventListener('abort', stop, { once: true })
     try {
       signal.throwIfAborted()
@@ -146,13 +163,14 @@ export const createPoster = (options: PostOptions): Poster => {
         body,
         dispatcher: agent,
         signal: limit.signal,
+        onInfo,
       })
       // Only the status counts. The rest is read and dropped, up to a limit of size and time.
       await answer.body.dump({ limit: ANSWER_BYTES, signal: limit.signal }).catch(() => {})
-      const retryAfterSeconds = retryAfterOf(answer.headers)
+      const seconds = askedToWait(answer.headers)
       return {
         status: answer.statusCode,
-        ...(retryAfterSeconds !== null && { retryAfterSeconds }),
+        ...(seconds !== null && { retryAfterSeconds: seconds }),
       }
     } catch (error) {
       signal.throwIfAborted()

@@ -1,4 +1,7 @@
-// Field cases: undeclared capabilities; card delivery.
+// Field cases: undeclared capabilities; card delivery; the address that people paste; listening
+// everywhere.
+
+import { connect } from 'node:net'
 import { AgentCard as SdkCard, verifyAgentCardSignature } from '@a2a-js/sdk'
 import { expect, test } from 'vitest'
 import { readCardKeys } from '../../src/config/card-keys.ts'
@@ -12,7 +15,12 @@ import { until } from '../support/until.ts'
 const app = await startApp()
 const { client } = await app.queue('desk')
 
-const paths = ['/.well-known/agent-card.json', '/a2a/desk/.well-known/agent-card.json']
+const paths = [
+  '/.well-known/agent-card.json',
+  '/a2a/desk/.well-known/agent-card.json',
+  '/a2a/desk',
+  '/a2a/desk/',
+]
 
 // biome-ignore lint/suspicious/noExplicitAny: cards are looked into member by member
 type Card = any
@@ -54,6 +62,24 @@ const nodeWith = (config: Partial<Config>) =>
   startNode(app.databaseUrl, {
     config: testConfig({ databaseUrl: app.databaseUrl, adminToken: null, ...config }),
   })
+
+test('a node that listens everywhere names the host that it was asked by, where that is plain', async () => {
+  const node = await nodeWith({ host: '0.0.0.0' })
+  const { port } = new URL(node.url)
+  const urlFor = async (host: string): Promise<string> => {
+    const socket = connect(Number(port), '127.0.0.1')
+    socket.end(`GET ${paths[1]} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
+    const answer = Buffer.concat(await socket.toArray()).toString()
+    return JSON.parse(answer.slice(answer.indexOf('{'))).supportedInterfaces[0].url
+  }
+  expect(await urlFor('agents.example.com')).toBe('http://agents.example.com/a2a/desk/')
+  expect(await urlFor(`127.0.0.1:${port}`)).toBe(`http://127.0.0.1:${port}/a2a/desk/`)
+  expect(await urlFor('[::1]:80')).toBe('http://[::1]:80/a2a/desk/')
+  for (const odd of ['a/b', 'user@evil.example', 'a b', 'x:1:2', '']) {
+    expect(await urlFor(odd)).toBe(`http://localhost:${port}/a2a/desk/`)
+  }
+  await node.stop()
+})
 
 test('a card names the public address, whatever the request says of its host', async () => {
   const publicUrl = 'https://agents.example.com/base'
@@ -207,10 +233,8 @@ test('a card shows what the operator wrote, and what is wrong in it is told by n
     name: 'clerk',
     card: {
       iconUrl: 'javascript:alert(1)',
-      provider: { organization: 'X' },
-      defaultInputModes: ['text'],
       skills: [{ name: 'no id' }],
-      capabilities: { extensions: [{ uri: 'no uri' }], teleporting: true },
+      capabilities: { extensions: [{ uri: 'no uri' }] },
     },
   }).then(
     () => ({ error: null }),
@@ -219,10 +243,7 @@ test('a card shows what the operator wrote, and what is wrong in it is told by n
   expect(error.code).toBe(-32602)
   expect(error.data.violations.map(({ field }: { field: string }) => field).sort()).toEqual([
     'card.capabilities.extensions[0].uri',
-    'card.capabilities.teleporting',
-    'card.defaultInputModes[0]',
     'card.iconUrl',
-    'card.provider.url',
     'card.skills[0].id',
   ])
   expect(await rowCounts(app)).toEqual(before)
@@ -282,4 +303,21 @@ test('without keys nothing is signed, and the published set is empty', async () 
   expect((await read(`${app.url}/.well-known/jwks.json`)).card).toEqual({ keys: [] })
   const { card } = await read(`${app.url}${paths[1]}`, { 'A2A-Version': '1.0' })
   expect(card).not.toHaveProperty('signatures')
+})
+
+test('a GET of the address that the card names is the card, in the form that was asked for', async () => {
+  const known = await read(`${app.url}${paths[1]}`)
+  for (const { url, protocolVersion } of known.card.supportedInterfaces) {
+    const version = { 'A2A-Version': protocolVersion }
+    const [there, here] = [await read(`${app.url}${paths[1]}`, version), await read(url, version)]
+    expect(here.card).toEqual(there.card)
+    expect([here.response.status, here.etag]).toEqual([200, there.etag])
+    expect(here.response.headers.get('vary')).toBe('A2A-Version')
+  }
+  for (const method of ['HEAD', 'GET']) {
+    const pasted = await fetch(`${app.url}/a2a/desk/`, { method })
+    expect([pasted.status, pasted.headers.get('etag')]).toEqual([200, known.etag])
+  }
+  const none = await fetch(`${app.url}/a2a/nobody`)
+  expect([none.status, (await none.json()) as Card]).toMatchObject([404, { error: { code: 404 } }])
 })

@@ -1,9 +1,11 @@
 // Field cases: typed error details; undeclared capabilities; a context must match its task;
-// task ids refer and never create; no messages into finished tasks; the same send again.
+// task ids refer and never create; no messages into finished tasks; the same send again;
+// the words of the protocol in errors.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { startApp } from '../support/app.ts'
-import { a2aClient, agentClient, textMessage } from '../support/clients/actors.ts'
+import { type Answer, a2aClient, agentClient, textMessage } from '../support/clients/actors.ts'
+import { restClient } from '../support/clients/rest.ts'
 import { ask, rowCounts, saying, UNKNOWN_ID } from '../support/steps.ts'
 
 const app = await startApp()
@@ -170,3 +172,31 @@ test.each(Object.keys(ENDS))(
     expect((await worker.call('todos.claim', {})).todos).toEqual([])
   },
 )
+
+test('what may not be done to a task that has ended is told in the words of each version', async () => {
+  const wire = restClient(app.url, 'desk', client.token)
+  const wire03 = restClient(app.url, 'desk', client.token, null)
+  const todo = await submitAndClaim('x')
+  await worker.call('todos.complete', { ...todo.held, message: saying('done') })
+  const { id } = todo
+  const message = textMessage('more', { taskId: id })
+  const old = { messageId: message.messageId, role: 'user', parts: message.parts, taskId: id }
+  const slash = (method: string, params: unknown) =>
+    a2a.call(method, params, { headers: { 'A2A-Version': '0.3' } })
+  const told: [string, Answer][] = [
+    ['TASK_STATE_COMPLETED', (await a2a.call('SendMessage', { message })).error],
+    ['TASK_STATE_COMPLETED', (await a2a.call('CancelTask', { id })).error],
+    ['completed', (await slash('message/send', { message: old })).error],
+    ['completed', (await slash('tasks/cancel', { id })).error],
+    [
+      'TASK_STATE_COMPLETED',
+      (await wire.call('POST', '/message:send', { body: { message } })).body,
+    ],
+    ['TASK_STATE_COMPLETED', (await wire.call('POST', `/tasks/${id}:cancel`)).body],
+    ['TASK_STATE_COMPLETED', (await wire03.call('POST', `/v1/tasks/${id}:cancel`)).body],
+  ]
+  for (const [state, error] of told) {
+    expect(JSON.stringify(error)).toContain(`"state":"${state}"`)
+    expect(JSON.stringify(error)).not.toMatch(/todo|"done"/i)
+  }
+})

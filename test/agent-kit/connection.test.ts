@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'vitest'
-import { connect, retryDelayMs } from '../../src/agent-kit/connection.ts'
+import { connect, retryDelayMs } from '../../src/agent-kit/connection/connection.ts'
 import { AgentApiError, ConnectionError, meansLost } from '../../src/agent-kit/errors.ts'
 import { scaled } from '../support/timeouts.ts'
 import { type Answer, conflict, deadUrl, type FakeServer, startFakeServer } from './fake-server.ts'

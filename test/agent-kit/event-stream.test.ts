@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { afterEach, expect, test } from 'vitest'
-import { readEvents, type StreamedEvent } from '../../src/agent-kit/event-stream.ts'
+import { readEvents, type StreamedEvent } from '../../src/agent-kit/connection/event-stream.ts'
 import { until } from '../support/until.ts'
 import { deadUrl, type FakeServer, startFakeServer } from './fake-server.ts'
 

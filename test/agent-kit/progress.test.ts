@@ -223,3 +223,19 @@ test('heartbeats of the lease do not count as progress', async () => {
   expect(server.paramsOf('todos.fail')[0]).toMatchObject({ error: { code: 'silence' } })
   expect(made(server, 'todos.progress')).toBe(false)
 })
+
+test('a block of the event loop, which may be another handler, is nobody’s silence', async () => {
+  const server = await run(
+    async ({ todo }) => {
+      // Both have begun.
+      await new Promise((resolve) => setTimeout(resolve, 100))
+      if (todo.id === 'busy') for (const end = performance.now() + 1800; performance.now() < end; );
+      await new Promise((resolve) => setTimeout(resolve, 50))
+      return todo.id
+    },
+    { silenceMs: 500, concurrency: 2 },
+    [claimed({ id: 'busy' }), claimed({ id: 'neighbor' })],
+  )
+  await until(() => server.paramsOf('todos.complete').length === 2)
+  expect(made(server, 'todos.fail')).toBe(false)
+})

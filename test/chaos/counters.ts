@@ -73,6 +73,13 @@ export const startScrapes = (nodes: readonly Node[]): Scrapes => {
   }
 }
 
+/** How many answers only the poll has found. */
+export const foundByPoll = async (nodes: readonly Node[]): Promise<number> => {
+  const counts = await Promise.all(nodes.map((node) => readMetrics(node.url()!)))
+  const name = 'switchboard_answers_found_by_poll_total'
+  return counts.reduce((total, each) => total + (each.get(name) ?? 0), 0)
+}
+
 export const sum = (all: readonly Counts[]): Counts => {
   const total: Counts = new Map()
   for (const counts of all) {

@@ -66,9 +66,12 @@ const v1: Dialect = {
   task: (result) => result.task,
   state: (task) => stateV1(task.status.state),
   said: (status) => status.message?.messageId ?? null,
-  shown: ({ id, json: { result } }) => shownV1(Number(id), result),
+  shown: ({ id, json: { result } }) => shownV1(seqOf(id), result),
   ended: -32004,
 }
+
+/** An event of a send's stream names its task before its number. */
+const seqOf = (id: string | undefined): number => Number(id?.split(':').at(-1))
 
 /** Also what a webhook of 1.0 is told. */
 export const shownV1 = (seq: number, { task, statusUpdate, artifactUpdate }: Answer): Shown => {
@@ -96,7 +99,7 @@ const v03: Dialect = {
   state: (task) => stateV03(task.status.state),
   said: (status) => status.message?.messageId ?? null,
   shown: ({ id, json: { result } }) => {
-    const seq = Number(id)
+    const seq = seqOf(id)
     const { kind, status } = result
     if (kind === 'artifact-update') return { seq, kind: 'chunk', chunk: chunkOf(result) }
     const state = stateV03(status.state)

@@ -1,8 +1,9 @@
 /** Reads all that there is after a run, and has it judged. */
 import { readLog } from '../support/checker.ts'
 import { operate } from '../support/steps.ts'
+import { scaled } from '../support/timeouts.ts'
 import { until } from '../support/until.ts'
-import { type Counts, countLog, differences, readMetrics, sum } from './counters.ts'
+import { countLog, differences, readMetrics, sum } from './counters.ts'
 import { judgeHooks } from './hooks.ts'
 import type { Town } from './town.ts'
 import { judgeBoard, judgeLog, judgeStreams, judgeTasks, judgeTold } from './verdict.ts'
@@ -37,6 +38,7 @@ export const judge = async (
   judgeHooks(log, owed, records, hooks, violations)
   await judgeNodes(town, violations)
   await judgeWaits(town, log.todos, violations)
+  await judgeLeft(town, violations)
 
   const streams = records.filter(({ frames }) => frames !== null)
   const claims = log.events.filter(({ verb }) => verb === 'claim').length
@@ -74,10 +76,6 @@ const judgeNodes = async ({ nodes, scrapes, sql }: Town, violations: Violations)
       .catch((error: unknown) => violations.add('not ready', `${node.name}: ${error}`))
     const url = node.url()
     if (url === null) continue
-    const open = (counts: Counts) => counts.get('switchboard_streams_open{kind="a2a"}') ?? 0
-    await until(async () => open(await readMetrics(url)) === 0).catch(() =>
-      violations.add('a stream is left open', node.name),
-    )
     const metrics = await readMetrics(url)
     for (const [series, value] of metrics) {
       const [, queue, state] =
@@ -86,6 +84,26 @@ const judgeNodes = async ({ nodes, scrapes, sql }: Town, violations: Violations)
       const due = live.find((row) => row.queue === queue && row.state === state)?.n ?? 0
       if (value !== due) violations.add('a gauge', `${node.name} ${series} ${value}, not ${due}`)
     }
+  }
+}
+
+/** What is open for nobody is closed by then. */
+const LEFT_MS = scaled(30_000)
+const IS_OPEN = /^switchboard_(streams_open\{|waiting_claims$|pool_waiting$)/
+
+/** Once everybody has left, no stream, waiting claim or wait for a connection is open for nobody. */
+const judgeLeft = async ({ nodes, crew, board }: Town, violations: Violations): Promise<void> => {
+  await Promise.all([crew.close(), board.close()])
+  const left = async (url: string): Promise<string[]> =>
+    [...(await readMetrics(url))].flatMap(([series, value]) =>
+      IS_OPEN.test(series) && value !== 0 ? [`${series} ${value}`] : [],
+    )
+  for (const node of nodes) {
+    const url = node.url()
+    if (url === null) continue
+    await until(async () => (await left(url)).length === 0, { timeoutMs: LEFT_MS }).catch(
+      async () => violations.add('left open', `${node.name}: ${await left(url)}`),
+    )
   }
 }
 

@@ -2,7 +2,13 @@
  * One call of a client over a network that loses things: an answer, or nothing. What no server may
  * answer, whatever was killed, is written down as a violation.
  */
-import { type Answer, openStream, post, type Stream } from '../support/clients/actors.ts'
+import {
+  type Answer,
+  openStream,
+  post,
+  resumeAfter,
+  type Stream,
+} from '../support/clients/actors.ts'
 import type { Violations } from './violations.ts'
 
 export interface ReachOptions {
@@ -46,7 +52,7 @@ export const openReach = ({ endpoint, version, token, violations, over }: ReachO
   const headersOf = ({ key, lastEventId }: Wish): Record<string, string> => ({
     'A2A-Version': version,
     ...(key !== undefined && { 'Idempotency-Key': key }),
-    ...(lastEventId !== undefined && { 'Last-Event-ID': lastEventId }),
+    ...(lastEventId !== undefined && resumeAfter(lastEventId)),
   })
   const bodyOf = (method: string, params: object): string =>
     JSON.stringify({ jsonrpc: '2.0', id: 'q', method, params })

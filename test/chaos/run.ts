@@ -7,7 +7,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { scaled } from '../support/timeouts.ts'
 import { until } from '../support/until.ts'
-import { countLog, differences, minus } from './counters.ts'
+import { countLog, differences, foundByPoll, minus } from './counters.ts'
 import { inflict } from './inflict.ts'
 import { judge } from './judge.ts'
 import { planOf } from './plan.ts'
@@ -112,6 +112,7 @@ const firstPart = async (run: Run, seed: number, seconds: number): Promise<void>
 const secondPart = async (run: Run, seed: number, seconds: number): Promise<void> => {
   const { town, violations } = run
   const before = { counted: await town.scrapes.now(), logged: await countLog(town.sql) }
+  const foundBefore = await foundByPoll(town.nodes)
   const talked = hurt(run, planOf(seed, seconds, 'gentle'), seed)
   await rest(run, talked, async () => {})
   const counted = minus(await town.scrapes.now(), before.counted)
@@ -120,6 +121,9 @@ const secondPart = async (run: Run, seed: number, seconds: number): Promise<void
   for (const line of differences(counted, logged, (own, due) => own === due)) {
     violations.add('a counter differs from the log', line)
   }
+  // Nobody has touched the bus.
+  const found = (await foundByPoll(town.nodes)) - foundBefore
+  if (found > 0) violations.add('wakes were lost', `${found} answers were found by the poll`)
 }
 
 /** Waits until every task has ended or visibly waits, everywhere. */

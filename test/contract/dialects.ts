@@ -3,7 +3,7 @@
  * so that the cases of contract.test.ts are written once.
  */
 import { randomUUID } from 'node:crypto'
-import { type Answer, openStream, type Stream } from '../support/clients/actors.ts'
+import { type Answer, openStream, resumeAfter, type Stream } from '../support/clients/actors.ts'
 import { type ErrorFacts, type FrameFacts, frameFacts, type TaskFacts, taskFacts } from './facts.ts'
 
 interface Asked {
@@ -230,7 +230,7 @@ const overRpc = (words: RpcWords, who: Who): Dialect => {
       call(words.get, { id, ...(historyLength !== undefined && { historyLength }) }),
     cancel: (id) => call(words.cancel, { id }),
     subscribe: (id, cursor) =>
-      open(words.subscribe, { id }, cursor === undefined ? {} : { 'Last-Event-ID': cursor }),
+      open(words.subscribe, { id }, cursor === undefined ? {} : resumeAfter(cursor)),
     extendedCard: () => call(words.card, undefined),
     createPush: (id, config) => push(words.push.create, words.config(id, config)),
     getPush: (id, configId) => push(words.push.get, words.configOf(id, configId)),
@@ -324,7 +324,7 @@ const overRest = (version: '1.0' | '0.3', who: Who): Dialect => {
         'POST',
         `/tasks/${id}:subscribe`,
         undefined,
-        cursor === undefined ? {} : { 'Last-Event-ID': cursor },
+        cursor === undefined ? {} : resumeAfter(cursor),
       ),
     extendedCard: () => call('GET', version === '1.0' ? '/extendedAgentCard' : '/card'),
     createPush: (id, config) => push('POST', configs(id), named(id, config)),

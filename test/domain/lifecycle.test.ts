@@ -60,7 +60,7 @@ test('every verb of a holder names its fence, and only interrupts outlive the le
     const { by, when } = rule(verb)
     if (by !== 'agent' || verb === 'claim') continue
     expect(when.includes('held') || when.includes('holder')).toBe(true)
-    expect(when.includes('holder')).toBe(verb === 'hold')
+    expect(when.includes('holder')).toBe(['hold', 'withdraw', 'withdrawLater'].includes(verb))
   }
 })
 
@@ -87,11 +87,14 @@ test('the table is the one of the design: from, to, attempt and ready reason of 
     // Asking, only after its answer came and while it stands in line to go on.
     message: 'pending|claimed|failed|input-required|auth-required > same keep',
     defer: 'input-required|auth-required > same keep',
+    withdraw: 'input-required|auth-required > claimed keep',
+    withdrawLater: 'input-required|auth-required > same keep',
     acknowledge: 'claimed > same keep',
     complete: 'claimed > done completed',
     fail: 'claimed > failed failed',
     release: 'claimed > pending released released',
     reject: 'claimed > rejected rejected',
+    cancelHeld: 'claimed > canceled canceled',
     cancel: 'pending|claimed|input-required|auth-required|failed > canceled canceled',
     reapLease: 'claimed > pending reaped requeued',
     reapInterrupt: 'input-required|auth-required > pending reaped requeued',

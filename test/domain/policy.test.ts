@@ -1,5 +1,7 @@
+// Field case: backoff never beyond its maximum.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { backoffMs } from '../../src/base/time.ts'
 import { interruptTtlSeconds, retryDelaySeconds } from '../../src/domain/policy.ts'
 
 test('the wait of an interrupt is parsed, and bounded by a floor and a ceiling', () => {
@@ -32,10 +34,31 @@ test('a retry waits longer each time, never past its cap, and within its jitter'
         const next = retryDelaySeconds({ ...policy, jitter: 0 }, attempt + 1, chance)
         const delay = retryDelaySeconds(policy, attempt, chance)
         expect(plain).toBeLessThanOrEqual(policy.maxSeconds)
+        expect(delay).toBeLessThanOrEqual(policy.maxSeconds)
         expect(next).toBeGreaterThanOrEqual(plain)
         expect(delay).toBeGreaterThanOrEqual(plain * (1 - policy.jitter) - 1e-9)
         expect(delay).toBeLessThanOrEqual(plain * (1 + policy.jitter) + 1e-9)
       },
     ),
   )
+})
+
+test('nor does any other backoff go beyond its maximum, whatever chance adds', () => {
+  const ms = fc.integer({ min: 1, max: 100_000 })
+  fc.assert(
+    fc.property(
+      ms,
+      ms,
+      fc.integer({ min: 1, max: 2000 }),
+      fc.double({ min: 0, max: 1 }),
+      (...given) => {
+        const [initialMs, maxMs, attempt, chance] = given
+        if (Number.isNaN(chance)) return
+        expect(backoffMs(attempt, { initialMs, maxMs }, chance)).toBeLessThanOrEqual(maxMs)
+      },
+    ),
+  )
+  const long = { initialSeconds: 1, factor: 2, maxSeconds: 300, jitter: 0.2 }
+  expect(retryDelaySeconds(long, 20, 1)).toBe(300)
+  expect(retryDelaySeconds(long, 20, 0)).toBe(240)
 })

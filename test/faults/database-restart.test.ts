@@ -8,6 +8,7 @@ import {
   a2aClient,
   agentClient,
   post,
+  resumeAfter,
   rpc,
   textMessage,
 } from '../support/clients/actors.ts'
@@ -176,7 +177,7 @@ test('while the database is away every call says so, with an id that the log has
       'SubscribeToTask',
       { id: task.id },
       {
-        headers: { 'Last-Event-ID': '1' },
+        headers: resumeAfter('1'),
       },
     )
     expect(statesOf(await answer.rest()).at(-1)).toBe('TASK_STATE_COMPLETED')

@@ -20,7 +20,13 @@ import {
   readLog,
   type Told,
 } from '../support/checker.ts'
-import { type Answer, a2aClient, agentClient, textMessage } from '../support/clients/actors.ts'
+import {
+  type Answer,
+  a2aClient,
+  agentClient,
+  resumeAfter,
+  textMessage,
+} from '../support/clients/actors.ts'
 import { withClient } from '../support/database/database.ts'
 import { startOwnPostgres } from '../support/database/own-postgres.ts'
 import { type Load, startLoad } from '../support/network/load.ts'
@@ -338,7 +344,7 @@ test('a node killed under waiting sends and streams: asked again, another node h
   const resumed = await Promise.all(
     read.map(async (frames) => {
       const { id } = frames[0]!.json.result.task
-      const headers = { 'Last-Event-ID': frames.at(-1)!.id! }
+      const headers = resumeAfter(frames.at(-1)!.id!)
       return after.stream('SubscribeToTask', { id }, { headers })
     }),
   )

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { expect, test } from 'vitest'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
-import { a2aClient, agentClient, openStream, post } from '../support/clients/actors.ts'
+import { a2aClient, agentClient, openStream, post, resumeAfter } from '../support/clients/actors.ts'
 import { serveProcess } from '../support/process/serve-process.ts'
 import { metric, nextOf, openBoard, saying } from '../support/steps.ts'
 import { scaled } from '../support/timeouts.ts'
@@ -88,7 +88,7 @@ test('after SIGTERM streams and waits end in order, every send that was accepted
   const resumed = await a2aClient(app.url, 'desk', client.token).stream(
     'SubscribeToTask',
     { id: task.id },
-    { headers: { 'Last-Event-ID': last! } },
+    { headers: resumeAfter(last!) },
   )
   await elsewhere.call('todos.say', { ...todo.held, message: saying('after') })
   const next = await nextOf(resumed)

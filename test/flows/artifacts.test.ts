@@ -1,7 +1,17 @@
-// Field cases: no backward moves; artifact chunks.
+/**
+ * What agents hand over piece by piece.
+ * Field cases: no backward moves; artifact chunks; one rule for the chunks of an artifact;
+ * the chunk that begins an artifact.
+ */
 import { expect, test } from 'vitest'
 import { startApp } from '../support/app.ts'
-import { a2aClient, agentClient } from '../support/clients/actors.ts'
+import {
+  type Answer,
+  a2aClient,
+  agentClient,
+  type Frame,
+  resumeAfter,
+} from '../support/clients/actors.ts'
 import { type Claimed, refusalOf, resultsOf, rowCounts, saying } from '../support/steps.ts'
 
 const app = await startApp()
@@ -62,8 +72,88 @@ test('chunks are put together in their order, and nothing comes after the last',
     ['a1', 'C', true, true],
     ['a2', 'X', false, false],
     ['a2', 'X', false, false],
-    ['a3', 'Z', true, false],
+    // An append to nothing begins the artifact, and says so: there is nothing to append it to.
+    ['a3', 'Z', false, false],
   ])
+})
+
+test('a chunk that begins an artifact appends to nothing, in a stream and a resumed one', async () => {
+  const todo = await submitAndClaim()
+  const stream = await a2a.stream('SubscribeToTask', { id: todo.id })
+  for (const id of ['a', 'b']) await chunk(todo, id, '1', { append: true })
+  await chunk(todo, 'a', '2', { append: true })
+  await chunk(todo, 'a', 'anew')
+  await chunk(todo, 'b', '2', { append: true, lastChunk: true })
+  await worker.call('todos.complete', todo.held)
+  const appends = (frames: Frame[]) =>
+    resultsOf(frames).flatMap(({ artifactUpdate }) =>
+      artifactUpdate ? [[artifactUpdate.artifact.artifactId, artifactUpdate.append ?? false]] : [],
+    )
+  const expected = [
+    ['a', false],
+    ['b', false],
+    ['a', true],
+    ['a', false],
+    ['b', true],
+  ]
+  expect(appends(await stream.rest())).toEqual(expected)
+  const headers = resumeAfter('2')
+  const resumed = await a2a.stream('SubscribeToTask', { id: todo.id }, { headers })
+  expect(appends(await resumed.rest())).toEqual(expected)
+})
+
+/** What a reader of a stream makes of an artifact's chunks, by the rule of docs/protocol.md. */
+const assembled = (chunks: Answer[]) =>
+  chunks.reduce((before, { artifact, append }) => {
+    if (!append) return artifact
+    const whole = before
+    const metadata = { ...whole.metadata, ...artifact.metadata }
+    const extensions = [...new Set([...(whole.extensions ?? []), ...(artifact.extensions ?? [])])]
+    return {
+      ...whole,
+      ...artifact,
+      parts: [...whole.parts, ...artifact.parts],
+      ...(Object.keys(metadata).length > 0 && { metadata }),
+      ...(extensions.length > 0 && { extensions }),
+    }
+  }, null)
+
+test('what later chunks say of an artifact is merged, and later wins, in a stream and in Get alike', async () => {
+  const todo = await submitAndClaim()
+  const stream = await a2a.stream('SubscribeToTask', { id: todo.id })
+  const proto = JSON.parse('{"__proto__":{"a":1},"b":{"c":2}}')
+  const chunks = [
+    { parts: [{ text: '1' }], name: 'draft', metadata: { a: 1, b: { x: 1 } } },
+    { parts: [{ text: '2' }], metadata: { b: { y: 2 }, c: [3] }, extensions: ['urn:x'] },
+    { parts: [{ text: '3' }], extensions: ['urn:y', 'urn:x'] },
+    { parts: [{ text: '4' }], name: 'final', description: 'all of it', metadata: { a: null } },
+    { parts: [{ text: '5' }], metadata: proto },
+  ]
+  for (const [n, chunk] of chunks.entries()) {
+    const artifact = { artifactId: 'whole', ...chunk }
+    await worker.call('todos.artifact', { ...todo.held, artifact, append: n > 0 })
+  }
+  const whole = {
+    artifactId: 'whole',
+    name: 'final',
+    description: 'all of it',
+    parts: ['1', '2', '3', '4', '5'].map((text) => ({ text })),
+    metadata: { a: null, b: { c: 2 }, c: [3], ['__proto__']: { a: 1 } },
+    extensions: ['urn:x', 'urn:y'],
+  }
+  const shown = (await a2a.get(todo.id)).artifacts
+  expect(shown).toEqual([whole])
+  expect(Object.keys(shown[0].metadata)).toContain('__proto__')
+  const subscribed = await a2a.stream('SubscribeToTask', { id: todo.id })
+  expect((await subscribed.next())?.json.result.task.artifacts).toEqual([whole])
+  subscribed.close()
+  await worker.call('todos.complete', todo.held)
+  const updates = resultsOf(await stream.rest()).flatMap(
+    ({ artifactUpdate }) => artifactUpdate ?? [],
+  )
+  expect(assembled(updates)).toEqual(whole)
+  // What a chunk says goes out as it was said: nothing is told twice.
+  expect(updates[2].artifact.metadata).toBeUndefined()
 })
 
 test('a replacement begins an artifact anew, also a finished one', async () => {

@@ -5,11 +5,13 @@ import { z } from 'zod'
 import type { Caller, EndpointVerb } from '../../src/domain/endpoint.ts'
 import { Refusal } from '../../src/domain/errors.ts'
 import { createHttp, type HttpParts } from '../../src/http/server.ts'
+import { createReauthorizer } from '../../src/http/stream/reauthorize.ts'
 import { type MethodTable, stream, unary } from '../../src/protocol/wire/method.ts'
 import { accessTo } from '../../src/service/tasks/access.ts'
 import type { ClientService } from '../../src/service/tasks/client.ts'
 import type { Watch } from '../../src/service/watch/watch.ts'
 import { event, queue, view } from '../protocol/v1/build.ts'
+import { resumeAfter } from '../support/clients/actors.ts'
 import { listen, rawRequest } from './listen.ts'
 
 const endpoint = (verbs: EndpointVerb[], queues: string[]): Caller => ({
@@ -235,11 +237,16 @@ describe('a body', () => {
 })
 
 describe('HTTP around a call', () => {
-  test.each(['GET', 'PUT', 'DELETE'])('%s is 405', async (method) => {
+  test.each(['GET', 'PUT', 'DELETE'])('%s is 405, but for the card', async (method) => {
     const { url } = await start()
-    for (const path of ['/a2a/demo', '/a2a/demo/', '/agent', '/operator']) {
+    const answered = async (path: string) => {
       const response = await fetch(`${url}${path}`, { method })
-      expect([response.status, response.headers.get('allow')]).toEqual([405, 'POST'])
+      return [response.status, response.headers.get('allow')]
+    }
+    for (const path of ['/agent', '/operator']) expect(await answered(path)).toEqual([405, 'POST'])
+    for (const path of ['/a2a/demo', '/a2a/demo/']) {
+      const card = method === 'GET' ? [200, null] : [405, 'GET, HEAD, POST']
+      expect(await answered(path)).toEqual(card)
     }
   })
 
@@ -374,13 +381,13 @@ describe('A2A', () => {
     const sent = await a2a('SendStreamingMessage', { message })
     expect(sent.headers.get('content-type')).toContain('text/event-stream')
     const blocks = (await sent.text()).trimEnd().split('\n\n')
-    expect(blocks.map((block) => block.split('\n')[0])).toEqual(['id: 1', 'id: 2'])
+    expect(blocks.map((block) => block.split('\n')[0])).toEqual(['id: t-7:1', 'id: t-7:2'])
     expect(JSON.parse(blocks[1]!.split('\ndata: ')[1]!)).toMatchObject({
       jsonrpc: '2.0',
       id: 'q1',
       result: { statusUpdate: { taskId: 't-7' } },
     })
-    const missed = await a2a('SubscribeToTask', { id: 't-7' }, { 'Last-Event-ID': '4' })
+    const missed = await a2a('SubscribeToTask', { id: 't-7' }, resumeAfter('4'))
     expect(await missed.text()).toMatch(/^id: 5\n/)
     expect(after).toEqual([1, 4])
     expect(counts.streams).toEqual(['a2a opened', 'a2a ended', 'a2a opened', 'a2a ended'])
@@ -401,7 +408,8 @@ describe('A2A', () => {
       },
     }
     const client: Partial<ClientService> = { get: async () => view({ state: 'claimed' }) }
-    const parts = { recheckMs: 20, authenticate: async () => caller ?? null }
+    const reauthorizer = createReauthorizer({ everyMs: 20 })
+    const parts = { reauthorizer, authenticate: async () => caller ?? null }
     const { a2a, counts } = await start({ client, watch, parts })
     const stream = await a2a('SubscribeToTask', { id: 't-7' })
     await expect.poll(() => readers).toBe(1)
@@ -477,10 +485,12 @@ describe('the agent card', () => {
     const { url } = await start()
     const none = await fetch(`${url}/a2a/none/.well-known/agent-card.json`)
     expect(none.status).toBe(404)
-    for (const path of ['/healthz', '/metrics', '/a2a/demo']) {
+    for (const path of ['/healthz', '/metrics', '/agent', '/a2a/demo/tasks']) {
       const response = await fetch(`${url}${path}`)
       expect(response.headers.get('access-control-allow-origin')).toBeNull()
     }
+    const called = await fetch(`${url}/a2a/demo`, { method: 'POST' })
+    expect(called.headers.get('access-control-allow-origin')).toBeNull()
   })
 })
 

@@ -175,7 +175,7 @@ describe('a frame', () => {
   test('is one line for each field and a blank one', () => {
     const frame = { id: '7', event: 'ready', retry: 2000, data: { text: 'a\r\nb\u2028' } }
     expect(encodeFrame(frame)).toBe(
-      'retry: 2000\nevent: ready\nid: 7\ndata: {"text":"a\\r\\nb\u2028"}\n\n',
+      'retry: 2000\nevent: ready\nid: 7\ndata: {"text":"a\\r\\nb\\u2028"}\n\n',
     )
     expect(encodeFrame({ data: null })).toBe('data: null\n\n')
     expect(encodeFrame({ id: '1' })).toBe('id: 1\n\n')
@@ -209,8 +209,8 @@ describe('a stream', () => {
     const response = await fetch(url)
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
     let text = ''
-    while (!text.includes(': ping\n\n: ping\n\n')) text += (await reader.read()).value ?? ''
-    expect(text.startsWith('retry: 1500\n\n: ping\n\n')).toBe(true)
+    while (!text.includes(': ping\n: ping\n')) text += (await reader.read()).value ?? ''
+    expect(text.startsWith('retry: 1500\n: ping\n')).toBe(true)
     await reader.cancel()
     expect(await outcome).toBe('hung_up')
   })
@@ -300,7 +300,7 @@ describe('a stream', () => {
       yield { data: 1 }
     }
     const { url, outcome } = await serve(deaf, { pingMs: 12_345 }, AbortSignal.abort())
-    expect(await (await fetch(url)).text()).toMatch(/^retry: \d+\n\n$/)
+    expect(await (await fetch(url)).text()).toMatch(/^retry: \d+\n$/)
     expect(await outcome).toBe('ended')
     const ping = made.mock.calls.findIndex(([, ms]) => ms === 12_345)
     expect(cleared).toHaveBeenCalledWith(made.mock.results[ping]?.value)
@@ -316,9 +316,7 @@ describe('a stream', () => {
     const { url, outcome } = await serve(deaf, {}, stop.signal)
     const response = await fetch(url)
     stop.abort()
-    expect(await response.text()).toMatch(
-      /^data: 1\n\nretry: (5\d\d|[6-9]\d\d|1[0-4]\d\d|1500)\n\n$/,
-    )
+    expect(await response.text()).toMatch(/^data: 1\n\nretry: (5\d\d|[6-9]\d\d|1[0-4]\d\d|1500)\n$/)
     expect(await outcome).toBe('ended')
   })
 
@@ -333,7 +331,7 @@ describe('a stream', () => {
     const responses = await Promise.all(Array.from({ length: 10 }, () => fetch(url)))
     stop.abort()
     for (const response of responses) {
-      const [first, last] = [...(await response.text()).matchAll(/retry: (\d+)\n\n/g)]
+      const [first, last] = [...(await response.text()).matchAll(/retry: (\d+)\n/g)]
       expect(first?.[1]).toBe('4000')
       expect(Number(last?.[1])).toBeGreaterThanOrEqual(2000)
       expect(Number(last?.[1])).toBeLessThanOrEqual(6000)

@@ -255,7 +255,7 @@ describe('after the deadline', () => {
     expect(error.code).toBe(-32004)
     expect(error.data[0]).toMatchObject({
       reason: 'UNSUPPORTED_OPERATION',
-      metadata: { state: 'failed', error: 'interrupt_expired' },
+      metadata: { state: 'TASK_STATE_FAILED', error: 'interrupt_expired' },
     })
     const refusal = await refusalOf(
       operate(app, 'todos.answer', { id: todo.id, message: saying('yes') }),
@@ -453,7 +453,7 @@ describe('schemas', () => {
   ])('a schema %s stops neither the node nor the task', async (_, greedy) => {
     const here = await desk()
     const todo = await asked(here, { schema: greedy })
-    // Twice: the second time it is not tried, since it was in vain just now.
+    // Twice: the second time it waits until the asking endpoint has rested.
     for (let i = 0; i < 2; i += 1) {
       const refusal = await refusalOf(
         operate(app, 'todos.answer', { id: todo.id, message: data(`${'a'.repeat(60)}!`) }),

@@ -58,11 +58,14 @@ export const aView = (given: Partial<Todo> = {}, messages: Message[] = [ASKED]):
     receivedAt: AT,
     answers: null,
     secret: false,
+    sender: null,
+    request: null,
   })),
   metadata: null,
   result: null,
   direct: false,
   waitsBehind: null,
+  retriedAs: null,
 })
 
 export const anAttempt = (given: Partial<Attempt> = {}): Attempt => ({

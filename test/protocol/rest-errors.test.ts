@@ -64,7 +64,7 @@ describe('details', () => {
         '@type': 'type.googleapis.com/google.rpc.ErrorInfo',
         reason: 'UNSUPPORTED_OPERATION',
         domain: 'a2a-protocol.org',
-        metadata: { state: 'done' },
+        metadata: { state: 'TASK_STATE_COMPLETED' },
       },
     ])
   })

@@ -1,6 +1,7 @@
 // The life of a webhook's config, and who may have one where (MUSTs 44 to 49 of test/musts).
 // Field cases: internal targets refused; life of a webhook config;
-// secrets are written and not read; webhook limit of a task; inline webhooks keep to their task.
+// secrets are written and not read; webhook limit of a task; inline webhooks keep to their task;
+// credentials that no header can carry.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { testConfig } from '../support/app.ts'
@@ -290,6 +291,39 @@ test.each([
   const { error } = await a2a.call('CreateTaskPushNotificationConfig', params)
   expect(error.code).toBe(-32602)
   expect(error.data[1].fieldViolations[0].field).toBe(field)
+})
+
+test('credentials that are empty are refused by name on every way in; a scheme alone is taken', async () => {
+  const { client, a2a, create } = await peopleOf(strict, 'empty')
+  const task = await a2a.submit('x')
+  const before = await rows()
+  const url = 'https://example.com/'
+  const old = (method: string, params: object) =>
+    rpc(`${strict.url}/a2a/empty`, method, params, { token: client.token })
+  for (const credentials of ['', ' ', ' x', '\u0000']) {
+    const authentication = { scheme: 'Bearer', credentials }
+    const old03 = { url, authentication: { schemes: ['Bearer'], credentials } }
+    const message = textMessage('x')
+    const answers = [
+      await a2a.call('CreateTaskPushNotificationConfig', { taskId: task.id, url, authentication }),
+      await a2a.call('SendMessage', {
+        message,
+        configuration: { taskPushNotificationConfig: { url, authentication } },
+      }),
+      await old('tasks/pushNotificationConfig/set', {
+        taskId: task.id,
+        pushNotificationConfig: old03,
+      }),
+      await old('tasks/pushNotification/set', { id: task.id, pushNotificationConfig: old03 }),
+    ]
+    for (const { error } of answers) {
+      expect(error?.code).toBe(-32602)
+      expect(JSON.stringify(error)).toMatch(/authentication\.credentials/)
+    }
+  }
+  expect(await rows()).toEqual(before)
+  await create({ taskId: task.id, url, authentication: { scheme: 'Bearer' } })
+  await create({ taskId: task.id, url, authentication: { scheme: 'Bearer', credentials: null } })
 })
 
 test('a config inside a message is for its task and no other', async () => {

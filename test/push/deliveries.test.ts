@@ -1,7 +1,8 @@
 // What webhooks are told, in what order, and what is done where they do not listen.
 // Field cases: one finish only; cancel is idempotent; redirects not followed;
 // headers of a delivery; deliveries in order; when a delivery is tried again;
-// one bad receiver harms nobody; inline webhooks keep to their task.
+// one bad receiver harms nobody; inline webhooks keep to their task; Retry-After by one rule;
+// receivers that are being deployed; credentials that no header can carry.
 
 import { Webhook } from 'standardwebhooks'
 import { expect, test } from 'vitest'
@@ -253,6 +254,61 @@ test('Retry-After puts the next try off', async () => {
   const [first, second] = await receiver.came('/t', 2)
   expect(second!.at - first!.at).toBeGreaterThan(990)
 })
+
+test.each([
+  ['a day in seconds', '86400'],
+  ['more seconds than anybody lives', '9999999999'],
+  ['a date a day ahead', new Date(Date.now() + 86_400_000).toUTCString()],
+  ['nonsense', 'next Tuesday, perhaps'],
+])(
+  'a Retry-After of %s delays the next try by the longest backoff at most',
+  async (_name, after) => {
+    const receiver = await startReceiver((_told, n) =>
+      n === 0 ? { status: 503, headers: { 'Retry-After': after } } : 200,
+    )
+    const { worker, sendWith } = await peopleOf(app, `asked-${String(after).length}`)
+    const task = await sendWith({ url: `${receiver.url}/t` })
+    await worker.claim()
+    await receiver.came('/t', 2)
+    await until(async () => (await deliveriesOf(task.id))[0].state === 'delivered')
+    expect((await deliveriesOf(task.id))[0]).toMatchObject({ attempts: 2, reason: null })
+  },
+)
+
+test.each([409, 421, 423, 425])('a %i during a deployment is tried again', async (status) => {
+  const receiver = await startReceiver((_told, n) => (n === 0 ? status : 200))
+  const { worker, sendWith } = await peopleOf(app, `deploying-${status}`)
+  const task = await sendWith({ url: `${receiver.url}/d` })
+  await worker.claim()
+  const [first, second] = await receiver.came('/d', 2)
+  expect(second?.headers['webhook-id']).toBe(first?.headers['webhook-id'])
+  await until(async () => (await deliveriesOf(task.id))[0].state === 'delivered')
+})
+
+test.each([
+  ['an empty text as credentials', `credentials = ''`, 'authentication.credentials'],
+  ['a line break in the credentials', `credentials = E'a\\nb'`, 'authentication.credentials'],
+  ['credentials beyond ASCII', `credentials = 'grün'`, 'authentication.credentials'],
+  ['credentials without a scheme', 'scheme = null', 'authentication.scheme'],
+  ['a scheme of two words', `scheme = 'Be arer'`, 'authentication.scheme'],
+  ['a token with a line break', `token = E'a\\r\\nb: c'`, 'token'],
+  ['no URL', `url = 'nowhere'`, 'Invalid URL'],
+])(
+  'what by hand stands in the table, %s, is given up at once and says why',
+  async (_what, set, named) => {
+    const receiver = await startReceiver()
+    const { worker, sendWith } = await peopleOf(app, `by-hand-${set.replaceAll(/[^a-z]/g, '')}`)
+    const authentication = { scheme: 'Bearer', credentials: 'cred' }
+    const task = await sendWith({ url: `${receiver.url}/h`, token: 'tok', authentication })
+    await app.sql(`update push_configs set ${set} where todo_id = $1`, [task.id])
+    await worker.claim()
+    await until(async () => (await deliveriesOf(task.id))[0]?.state === 'dead')
+    const [{ reason }] = await deliveriesOf(task.id)
+    expect(reason).toMatch(/^cannot be sent: /)
+    expect(reason).toContain(named)
+    expect(receiver.told).toEqual([])
+  },
+)
 
 test('a receiver that is gone is given up after the configured tries, and its task never notices', async () => {
   const gone = await startReceiver()

@@ -1,8 +1,8 @@
 // The SSRF guard: which addresses a webhook may lead to, however they are spelled, also after its
 // name has come to mean another.
-// Field case: internal targets refused.
+// Field cases: internal targets refused; addresses where clouds keep credentials.
 import { createServer } from 'node:http'
-import { type AddressInfo, isIP } from 'node:net'
+import { type AddressInfo, createServer as createTcpServer, isIP } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, expect, test } from 'vitest'
 import { createGuard, type GuardOptions } from '../../src/webhook/guard.ts'
@@ -195,6 +195,60 @@ test('what an operator lists is let pass: networks, addresses, names; and nothin
   expect(listed.addressProblem('other.example', '::ffff:10.9.9.9', 80)).toBeNull()
 })
 
+/** Where clouds keep credentials; one of them is a public address. */
+const METADATA = [
+  '169.254.169.254',
+  '168.63.129.16',
+  '100.100.100.200',
+  '192.0.0.192',
+  '169.254.170.2',
+  '169.254.170.23',
+  'fd00:ec2::254',
+  'fd20:ce::254',
+  'fe80::a9fe:a9fe',
+]
+
+test.each(METADATA)('%s is reached only where it is listed by itself', (address) => {
+  const allowing = (...allow: string[]) => guardOf({ allow })
+  const everything = allowing('0.0.0.0/0', '::/0', 'hooks.example')
+  const mapped = address.includes(':') ? address : `::ffff:${address}`
+  for (const [host, to] of [
+    [address, address],
+    ['other.example', address],
+    ['other.example', mapped],
+    ['hooks.example', address],
+  ] as const) {
+    expect(guard.addressProblem(host, to, 80)).not.toBeNull()
+    expect(everything.addressProblem(host, to, 80)).toBe('is where a cloud keeps credentials')
+    expect(allowing(address).addressProblem(host, to, 80)).toBeNull()
+  }
+  expect(everything.urlProblem(`http://${literal(address)}/`)).not.toBeNull()
+  expect(allowing(address).urlProblem(`http://${literal(address)}/`)).toBeNull()
+  const bits = address.includes(':') ? 128 : 32
+  expect(allowing(`${address}/${bits}`).addressProblem(address, address, 80)).toBeNull()
+  const named = allowing('metadata.google.internal')
+  expect(named.addressProblem('metadata.google.internal', address, 80)).toBeNull()
+})
+
+test.each([
+  '64:ff9b::a9fe:a9fe',
+  '64:ff9b::a83f:8110',
+  '::ffff:a83f:8110',
+  '::169.254.169.254',
+  '::ffff:0:169.254.169.254',
+  '2002:a9fe:a9fe::',
+  '2002:a83f:8110::1',
+])(
+  '%s, behind which a gateway finds one of them, is not reached through a listed network',
+  (text) => {
+    const everything = guardOf({ allow: ['0.0.0.0/0', '::/0'] })
+    expect(everything.addressProblem('other.example', text, 80)).toBe(
+      'is where a cloud keeps credentials',
+    )
+    expect(everything.addressProblem('other.example', '64:ff9b::808:808', 80)).toBeNull()
+  },
+)
+
 test.each([
   ['127.0.0.1', '127.0.0.1', true],
   ['127.0.0.1', '::ffff:127.0.0.1', true],
@@ -288,6 +342,31 @@ test('an answer without end is let go, and one without a beginning times out', a
   expect(await post(`http://127.0.0.1:${port}/silent`)).toEqual({ failure: 'no answer in time' })
   expect(await post(`http://127.0.0.1:${port}/huge-header`)).toEqual({
     failure: expect.stringMatching(/^no connection: .*HEADERS_OVERFLOW/),
+  })
+})
+
+test('answers that announce an answer without end are cut, long before the time is over; a few are fine', async () => {
+  const hints = 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n'
+  const server = createTcpServer((socket) => {
+    socket.on('error', () => {})
+    socket.once('data', (data) => {
+      if (String(data).startsWith('POST /few')) {
+        return socket.end(`${hints.repeat(10)}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n`)
+      }
+      const more = (): void => {
+        while (socket.writable && socket.write(hints.repeat(100)));
+        socket.once('drain', more)
+      }
+      return more()
+    })
+  })
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  afterAll(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const post = posterOf({ guard: guardOf({ allow: ['127.0.0.1'] }) }, 600_000)
+  expect(await post(`http://127.0.0.1:${port}/few`)).toMatchObject({ status: 200 })
+  expect(await post(`http://127.0.0.1:${port}/endless`)).toEqual({
+    failure: 'more than 10 informational answers (1xx)',
   })
 })
 

@@ -8,7 +8,7 @@ export const LOCAL = testConfig({ webhookAllowHttp: true, webhookAllow: ['127.0.
 /** Tries follow one another within a test's patience. */
 export const FAST: PushOptions = {
   timeoutMs: 1000,
-  backoff: { initialSeconds: 0.05, factor: 2, maxSeconds: 0.4, jitter: 0.25 },
+  backoff: { initialSeconds: 0.05, factor: 2, maxSeconds: 2, jitter: 0.25 },
   maxAttempts: 4,
 }
 

@@ -204,6 +204,41 @@ describe('a process that hears of no other', () => {
   })
 })
 
+test('a connection that does not take what is sent is given up, and everybody looks at everything', async () => {
+  const real = postgresBus({ connectionString: clone.url })
+  let failing = 0
+  const failed: string[] = []
+  const here = await start({
+    name: 'one that fails',
+    connect: async (hear, lost) => {
+      const connection = await real.connect(hear, lost)
+      return {
+        ...connection,
+        // As a statement that is not answered in time: the connection itself goes on.
+        send: async (payloads) => {
+          if (failing <= 0) return connection.send(payloads)
+          failing -= 1
+          failed.push(...payloads)
+          throw new Error('Query read timeout')
+        },
+      }
+    },
+  })
+  const there = await start(real)
+  let looks = 0
+  there.onLost(() => {
+    looks += 1
+  })
+  const other = heard(there, 'queue:lost')
+  here.wake([{ topic: 'queue:lost', count: 1 }])
+  await until(() => other.length > 0, { what: 'the other process hears' })
+  const before = looks
+  failing = 1
+  here.wake([{ topic: 'queue:lost', count: 1 }])
+  await until(() => failed.length > 0 && looks > before, { what: 'the other process looks' })
+  for (const wakes of [here, there]) await wakes.stop()
+})
+
 test.skipIf(nats === null)(
   'installations that share a NATS server are told apart by the path of its URL',
   async () => {

@@ -7,8 +7,9 @@ import type { ServerResponse } from 'node:http'
 import type { Request, RequestHandler } from 'express'
 import type { Version } from '../../protocol/versions.ts'
 import type { QueueCall } from '../../protocol/wire/method.ts'
-import { decodePath, type Found, nothingAt, type Query } from '../../protocol/wire/path.ts'
+import { decodePath, type Found, nothingAt } from '../../protocol/wire/path.ts'
 import { allowOf, type Rest, type Wanted } from '../../rpc/rest.ts'
+import { prefers } from '../request/accept.ts'
 import { type BodyOptions, hasBody, readText } from '../request/body.ts'
 import { readQuery, requestIdOf, targetOf } from '../request/request.ts'
 import { type CallFacts, type ExchangeParts, exchange, sendJson } from './exchange.ts'
@@ -19,7 +20,7 @@ export interface RestRouteParts extends ExchangeParts {
   /** All versions that are served, the preferred one first. */
   versions: readonly Version[]
   /** Throws where the request does not ask for this version. */
-  checkVersion(req: Request, query: Query, version: Version): void
+  checkVersion(req: Request, version: Version): void
   /** What a method row is given; may refuse. */
   enter(
     req: Request,
@@ -30,19 +31,10 @@ export interface RestRouteParts extends ExchangeParts {
   ): Promise<QueueCall>
 }
 
-/** Whether `Accept` names this very type, which a wildcard does not. */
-const acceptsOf =
-  (req: Request) =>
-  (mediaType: string): boolean =>
-    (req.headers.accept ?? '').split(',').some((range) => {
-      const [type = '', ...parameters] = range.split(';').map((text) => text.trim().toLowerCase())
-      return type === mediaType && !parameters.some((each) => /^q=0(\.0*)?$/.test(each))
-    })
-
 const wanted = (req: Request, { rest }: Version, requestId: string): Wanted => ({
   binding: rest,
   requestId,
-  accepts: acceptsOf(req),
+  accepts: (mediaType) => prefers(req.headers.accept, mediaType, 'application/json'),
 })
 
 /** A path of a version. No two versions share one. */
@@ -71,7 +63,7 @@ export const restRoute = (parts: RestRouteParts): RequestHandler => {
           found,
           verb: req.method,
           query,
-          checkVersion: () => checkVersion(req, query, version),
+          checkVersion: () => checkVersion(req, version),
           enter: async () => enter(req, res, decodePath(queue), facts, version),
           readBody: async (optional) =>
             hasBody(req) ? readText(req, { ...body, untyped: optional }, admission) : '',
@@ -79,6 +71,7 @@ export const restRoute = (parts: RestRouteParts): RequestHandler => {
         })
       },
       refuse: (req, error, requestId) => rest.refuse(error, wanted(req, version, requestId)),
+      queueOf: () => decodePath(queue),
     })
 
   return async (req, res) => {

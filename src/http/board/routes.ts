@@ -20,6 +20,7 @@ import { ownerOf } from '../bounds/callers.ts'
 import type { Auth } from '../request/auth.ts'
 import { answerRefusal } from '../request/refusal.ts'
 import { readFilter } from '../stream/feed-filter.ts'
+import type { Reauthorizer } from '../stream/reauthorize.ts'
 import { CARDS, fromCard, readLane, readSnapshot } from './cards.ts'
 import { createBoardLogin, type LoginParts, readCookie } from './login.ts'
 import { boardHeaders, createBoardPage } from './page.ts'
@@ -33,6 +34,7 @@ export interface BoardParts extends LoginParts {
   operatorTable: MethodTable
   boardAuth: Auth
   log: Pick<Log, 'debug' | 'warn' | 'error'>
+  reauthorizer: Reauthorizer
   stopping?: AbortSignal
   /** What is shared with the other paths. */
   bounds: HttpBounds
@@ -112,12 +114,14 @@ const isBoards = (method: string): boolean =>
 
 /** POST /board/operator: those methods, by the cookie, and from the page only. */
 const calls = (parts: BoardParts) => {
-  const { services, operatorTable, boardAuth, log, stopping, maxBodyValues: maxValues } = parts
+  const { services, operatorTable, boardAuth, reauthorizer, log, stopping } = parts
+  const { maxBodyValues: maxValues } = parts
   const rows = Object.entries(operatorTable).filter(([name]) => isBoards(name))
   const served = { table: Object.fromEntries(rows), writeError: apiError }
   return rpcRoute<Call>({
     rpc: createRpc<Call>({ tables: [served], writeError: apiError, batches: false, log }),
     auth: boardAuth,
+    reauthorizer,
     ...parts.bounds,
     body: defined({ mediaTypes: ['application/json'], maxValues }),
     open: (_req, facts) => ({

@@ -128,6 +128,27 @@ const collect = (req: IncomingMessage, allowance: Allowance): Promise<Buffer> =>
     req.on('data', add).on('end', end).on('close', broken).on('error', broken)
   })
 
+/**
+ * Reads what is left of a body and drops it, within limits: a connection that is closed behind the
+ * answer while bytes are still to be read is reset, and the answer may be lost with it.
+ */
+export const discardBody = (req: IncomingMessage): Promise<void> =>
+  new Promise((resolve) => {
+    if (req.readableEnded || req.destroyed || !hasBody(req)) return resolve()
+    let bytes = 0
+    const done = (): void => {
+      clearTimeout(timer)
+      req.off('data', drop).off('end', done).off('close', done).off('error', done)
+      resolve()
+    }
+    const drop = (chunk: Buffer): void => {
+      bytes += chunk.length
+      if (bytes > LINGER_BYTES) done()
+    }
+    const timer = setTimeout(done, LINGER_MS)
+    req.on('data', drop).on('end', done).on('close', done).on('error', done)
+  })
+
 /** Room for what a body says that it holds; what is too large is read and dropped. */
 const roomFor = (
   req: IncomingMessage,

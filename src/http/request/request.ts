@@ -15,14 +15,23 @@ export const headerOf = ({ headers }: IncomingMessage, name: string): string | u
   return typeof value === 'string' ? value : value?.join(', ')
 }
 
+const VERSION = 'a2a-version'
+
+/** The names of service parameters do not depend on case, in a query either (A2A 3.2.6). */
+const versionsIn = (url: string): string[] => {
+  const mark = url.indexOf('?')
+  if (mark < 0) return []
+  const query = [...new URLSearchParams(url.slice(mark))]
+  return query.flatMap(([name, value]) => (name.toLowerCase() === VERSION ? [value] : []))
+}
+
 /** The protocol version that is asked for, by the header and by the query (A2A 3.6.1). */
 export const requestedVersion = (
   req: IncomingMessage,
-): [header: string | undefined, query: string | string[]] => {
-  const [, ...query] = (req.url ?? '').split('?')
-  const values = new URLSearchParams(query.join('?')).getAll('A2A-Version')
-  return [headerOf(req, 'a2a-version'), values.length === 1 ? values[0]! : values]
-}
+): [header: string | undefined, query: string[]] => [
+  headerOf(req, VERSION),
+  versionsIn(req.url ?? ''),
+]
 
 /** What each header for extensions asks for. */
 export const requestedExtensions = (req: IncomingMessage): (string | undefined)[] =>

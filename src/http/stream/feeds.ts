@@ -4,7 +4,6 @@
  * connections. Withdrawing a right ends the streams it opened.
  */
 import { type Request, type Response, Router } from 'express'
-import { defined } from '../../base/defined.ts'
 import type { Log } from '../../base/log.ts'
 import { type Caller, endpointWith } from '../../domain/endpoint.ts'
 import { invalid, Refusal } from '../../domain/errors.ts'
@@ -18,7 +17,7 @@ import { callSignalOf } from '../request/call-signal.ts'
 import { answerRefusal } from '../request/refusal.ts'
 import { narrow, readFilter, readNames } from './feed-filter.ts'
 import { type After, agentFrames, boardFrames } from './feed-frames.ts'
-import { reauthorize } from './reauthorize.ts'
+import type { Reauthorizer } from './reauthorize.ts'
 import {
   type Frame,
   type Source,
@@ -45,8 +44,8 @@ export interface FeedParts {
   stopping?: AbortSignal
   onStream?: (feed: 'board' | 'agent') => StreamObserver
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
-  /** How often the right to an open stream is checked again. */
-  recheckMs?: number
+  /** Ends a stream when the right to it is withdrawn. */
+  reauthorizer: Reauthorizer
   /** What is shared with the other event streams. */
   bounds?: HttpBounds
 }
@@ -123,7 +122,7 @@ const letGo = (req: Request): void => {
 
 /** Both feeds, at their paths. */
 export const createFeeds = (parts: FeedParts): Router => {
-  const { watch, log, stopping, recheckMs } = parts
+  const { watch, log, stopping, reauthorizer } = parts
   const { callers, unread } = parts.bounds ?? createBounds()
   let open = 0
 
@@ -140,12 +139,11 @@ export const createFeeds = (parts: FeedParts): Router => {
     const leave = callers.openStream(owner)
 
     const { signal, revoke } = callSignalOf(res, stopping)
-    const unwatch = reauthorize({
-      stillAllowed: async () => kind.access(await kind.auth(req), req).granted === access.granted,
+    const unwatch = reauthorizer.watch({
+      caller,
+      authenticate: () => kind.auth(req),
+      isAllowed: (now) => kind.access(now, req).granted === access.granted,
       revoke,
-      onError: (error) =>
-        log.warn({ err: error }, 'the right to a feed could not be looked at again'),
-      ...defined({ everyMs: recheckMs }),
     })
     open += 1
     const observer = parts.onStream?.(kind.name)

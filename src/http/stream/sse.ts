@@ -60,7 +60,11 @@ export interface StreamOptions {
 
 const PING_MS = 15_000
 const DRAIN_MS = 30_000
-const PING = ': ping\n\n'
+/**
+ * One line without a blank one behind it. Readers that ship with A2A clients (Python's httpx-sse)
+ * make an event of every blank line once they have seen an id, and then fail to parse its empty data.
+ */
+const PING = ': ping\n'
 /** About how long a reader waits after a server stopped, where its stream names no delay. */
 const PARTING_RETRY_MS = 1000
 
@@ -75,14 +79,32 @@ const oneLine = (field: string, value: string): string => {
   return `${field}: ${value}\n`
 }
 
-/** A frame as it goes over the wire, its blank line included. */
+/**
+ * What some readers take for the end of a line besides those of the standard: httpx, for one, splits
+ * where Python's `splitlines` does. JSON escapes the others by itself.
+ */
+const LINE_ENDS = /[\u0085\u2028\u2029]/g
+
+const escaped = (end: string): string => `\\u${end.charCodeAt(0).toString(16).padStart(4, '0')}`
+
+/** JSON as one line, whoever reads it. */
+const jsonLine = (data: unknown): string => {
+  const json = JSON.stringify(data)
+  return json.search(LINE_ENDS) < 0 ? json : json.replace(LINE_ENDS, escaped)
+}
+
+/**
+ * A frame as it goes over the wire, its blank line included. A delay alone is no event and has none:
+ * it counts as soon as its line is read, and for a blank line see {@link PING}.
+ */
 export const encodeFrame = (frame: Frame): string => {
   let text = ''
   if (frame.retry !== undefined) text += oneLine('retry', String(frame.retry))
   if (frame.event !== undefined) text += oneLine('event', frame.event)
   if (frame.id !== undefined) text += oneLine('id', frame.id)
-  if (frame.data !== undefined) text += `data: ${JSON.stringify(frame.data)}\n`
-  return `${text}\n`
+  if (frame.data !== undefined) text += `data: ${jsonLine(frame.data)}\n`
+  const isDelay = frame.id === undefined && frame.event === undefined && frame.data === undefined
+  return isDelay ? text : `${text}\n`
 }
 
 /** Frames that many streams share are encoded to bytes once. */

@@ -2,7 +2,7 @@
  * A2A extensions, the same in every version: what a queue's card declares, what a client requested
  * by header, and which of these are active for a call. Our own additions are declared on every
  * card; each has a document in docs/extensions/. Their keys work without a request, too: being
- * active changes nothing but a header of the answer.
+ * active changes a header of the answer and, where a stream is resumed, how it begins.
  */
 import type { AgentExtension, QueueCard } from '../../domain/queue.ts'
 import { WireRefusal } from '../wire/errors.ts'
@@ -13,9 +13,14 @@ const own = (name: string, description: string): AgentExtension => ({
   description,
 })
 
+const RESUMABLE_STREAMS = own(
+  'resumable-streams',
+  'Events of a stream have ids; Last-Event-ID resumes after one',
+)
+
 /** A change that would break a client gets a new number (spec 4.6.3). */
 export const OWN_EXTENSIONS: readonly AgentExtension[] = [
-  own('resumable-streams', 'Events of a stream have ids; Last-Event-ID resumes after one'),
+  RESUMABLE_STREAMS,
   own('idempotent-send', 'A send that carries an idempotency key makes one task, however often'),
   own('deadlines', 'Limits of a task, and how long its send waits, chosen by the sender'),
   own('context-policy', 'What a new task does where its conversation is busy'),
@@ -61,6 +66,13 @@ export const negotiate = (
   const requested = headers.flatMap((value) => (value ?? '').split(',')).map((uri) => uri.trim())
   return new Set(requested.filter((uri) => declared.has(uri)))
 }
+
+/**
+ * Whether a stream that resumes begins with what was missed. In 1.0 a subscription begins with the
+ * task (spec 3.1.6), unless its client asked for something else; 0.3 demands nothing of the kind.
+ */
+export const resumesBare = ({ dialect, extensions }: QueueCall): boolean =>
+  dialect !== '1.0' || extensions.has(RESUMABLE_STREAMS.uri)
 
 /** Refuses: extension, if the card requires one that the client did not request (spec 3.3.4). */
 export const requireExtensions = ({ queue, extensions }: QueueCall): void => {

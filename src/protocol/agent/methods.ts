@@ -9,6 +9,7 @@ import type { AgentService } from '../../service/claims/agent.ts'
 import { todoQuery, toFilter } from '../json/fields.ts'
 import { fromStored, fromTimeOrNull } from '../json/todo.ts'
 import { type Call, type MethodTable, reading, unary } from '../wire/method.ts'
+import { ending } from './mend.ts'
 import * as schema from './schema.ts'
 import {
   fromClaimed,
@@ -26,13 +27,19 @@ const row = <S extends z.ZodType, R>(
   params: S,
   verbOf: (
     agent: AgentService,
-  ) => (params: z.output<S>, caller: Caller, signal: AbortSignal) => Promise<R>,
+  ) => (
+    params: z.output<S>,
+    caller: Caller,
+    signal: AbortSignal,
+    isPeerThere: Call['isPeerThere'],
+  ) => Promise<R>,
   answer: (result: R, readerId: string) => unknown,
 ) =>
   unary(
     params,
     async (ctx, read) => {
-      const result = await verbOf(ctx.services.agent)(read, ctx.caller, ctx.signal)
+      const verb = verbOf(ctx.services.agent)
+      const result = await verb(read, ctx.caller, ctx.signal, ctx.isPeerThere)
       return answer(result, work(ctx).id)
     },
     work,
@@ -55,6 +62,11 @@ export const AGENT_METHODS: MethodTable = {
   ),
   'todos.say': row(schema.say, ({ say }) => say, seqOf),
   'todos.artifact': row(schema.addArtifact, ({ artifact }) => artifact, seqOf),
+  'todos.discardArtifacts': row(
+    schema.discardArtifacts,
+    ({ discardArtifacts }) => discardArtifacts,
+    (discarded) => ({ discarded }),
+  ),
   'todos.interrupt': row(schema.interrupt, ({ interrupt }) => interrupt, fromInterrupted),
   'todos.messages': reading(
     row(
@@ -68,10 +80,12 @@ export const AGENT_METHODS: MethodTable = {
     ({ acknowledge }) => acknowledge,
     ({ unread }) => ({ unread }),
   ),
-  'todos.complete': row(schema.complete, ({ complete }) => complete, stateOf),
-  'todos.fail': row(schema.fail, ({ fail }) => fail, fromFailed),
-  'todos.release': row(schema.release, ({ release }) => release, stateOf),
+  'todos.complete': ending(row(schema.complete, ({ complete }) => complete, stateOf)),
+  'todos.fail': ending(row(schema.fail, ({ fail }) => fail, fromFailed)),
+  'todos.release': ending(row(schema.release, ({ release }) => release, stateOf)),
   'todos.reject': row(schema.reject, ({ reject }) => reject, stateOf),
+  'todos.cancel': row(schema.cancel, ({ cancel }) => cancel, stateOf),
+  'todos.withdraw': row(schema.withdraw, ({ withdraw }) => withdraw, fromHeartbeat),
   'todos.fork': row(
     schema.fork,
     ({ fork }) => fork,

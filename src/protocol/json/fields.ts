@@ -9,6 +9,7 @@ import { defined } from '../../base/defined.ts'
 import { STATE_NAMES } from '../../domain/lifecycle.ts'
 import type { TIMEOUT_NAMES } from '../../domain/policy.ts'
 import type { Message, TodoFilter } from '../../domain/todo.ts'
+import { enumName, ROLES } from './enums.ts'
 import { artifactMembers, jsonObject, name, oneContent, partMembers, text } from './parts.ts'
 
 /** Ten years, for spans that have no narrower bound. */
@@ -37,7 +38,7 @@ export const messageFrom = (role: Message['role']) =>
     messageId: name.default(() => randomUUID()),
     contextId: text.exactOptional(),
     taskId: text.exactOptional(),
-    role: z.literal(role).default(role),
+    role: z.preprocess(enumName(ROLES), z.literal(role)).default(role),
     parts: z.array(part).min(1),
     metadata: jsonObject.exactOptional(),
     extensions: z.array(text).exactOptional(),

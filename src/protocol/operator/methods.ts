@@ -24,6 +24,7 @@ import {
   fromDelivery,
   fromEndpoint,
   fromPage,
+  fromPut,
   fromQueue,
   fromShown,
   fromTodo,
@@ -60,7 +61,7 @@ export const OPERATOR_METHODS: MethodTable = {
   'queues.put': admin(
     schema.putQueue,
     ({ operator }, put) => operator.putQueue(toPut(put)),
-    fromQueue,
+    fromPut,
   ),
   'queues.list': admin(
     schema.none,

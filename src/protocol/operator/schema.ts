@@ -38,7 +38,7 @@ const policy = z.strictObject({
     })
     .exactOptional(),
   contexts: z.enum(['serial', 'parallel']).exactOptional(),
-  reentry: z.enum(['explicit', 'author']).exactOptional(),
+  reentry: z.enum(['explicit', 'question', 'author']).exactOptional(),
   dedupe: z.enum(['off', 'messageId']).exactOptional(),
   concurrency: concurrency.nullable().exactOptional(),
   interruptTtlSeconds: interruptTtl.exactOptional(),

@@ -6,7 +6,7 @@ import type { z } from 'zod'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import { type Delivery, maskUrl } from '../../domain/push.ts'
 import type { Queue } from '../../domain/queue.ts'
-import type { TodoFilter, TodoPage, TodoView } from '../../domain/todo.ts'
+import type { JsonObject, TodoFilter, TodoPage, TodoView } from '../../domain/todo.ts'
 import type { Why } from '../../domain/why.ts'
 import type { AnswerLinks } from '../../service/board/answer-links.ts'
 import type { BoardSession } from '../../service/board/sessions.ts'
@@ -17,6 +17,7 @@ import { toFilter } from '../json/fields.ts'
 import { members } from '../json/object.ts'
 import { withoutSecrets } from '../json/secrets.ts'
 import { fromAttempt, fromEvent, fromStored, fromTimeOrNull, fromView } from '../json/todo.ts'
+import { warningsOf } from './card.ts'
 import type { putQueue, todoList } from './schema.ts'
 
 type Put = Parameters<OperatorService['putQueue']>[0]
@@ -25,6 +26,12 @@ type Put = Parameters<OperatorService['putQueue']>[0]
 export const toPut = (put: z.output<typeof putQueue>): Put => put as Put
 
 export const fromQueue = members<Queue>()('name card policy createdAt updatedAt')
+
+/** `warnings` names all of the card that is not published as it was written. */
+export const fromPut = (queue: Queue, { card }: z.output<typeof putQueue>) => ({
+  ...fromQueue(queue),
+  warnings: card === undefined ? [] : warningsOf(card as JsonObject),
+})
 
 export const fromEndpoint = members<Endpoint>()(
   'id name queues verbs defaultLeaseSeconds interruptTtlSeconds effects sendPerMinute concurrency',

@@ -7,6 +7,7 @@
 import { randomUUID } from 'node:crypto'
 import type { z } from 'zod'
 import { isRefusal } from '../../domain/errors.ts'
+import { notOfThisSend } from '../v1/cursors.ts'
 import type { V1Methods } from '../v1/methods.ts'
 import type { SendMessageRequest } from '../v1/schema.ts'
 import type { Task } from '../v1/wire.ts'
@@ -24,7 +25,14 @@ import {
 } from '../wire/method.ts'
 import { PARAMS, type TaskSendParams } from './schema.ts'
 import { taskIdOf } from './task-id.ts'
-import { DEFAULT_HISTORY, fromStream, fromTask, toFirst, toFollowUp } from './translate.ts'
+import {
+  DEFAULT_HISTORY,
+  fromStream,
+  fromTask,
+  toFirst,
+  toFollowUp,
+  toSameSend,
+} from './translate.ts'
 
 /** With the id as it is; then, if there is no such task, with the one that the client means by it. */
 const byEither = async <P extends { id: string }, T>(
@@ -92,6 +100,14 @@ export const createV01Methods = (v1: V1Methods, v03: V03Methods) => {
     }
   }
 
+  /** A stream that broke goes on; the words that opened it are not sent again. Refuses: invalid. */
+  const goOnWith = async (ctx: QueueCall, params: TaskSendParams) => {
+    const found = await find(ctx, params.id)
+    const same = found && toSameSend(params, found)
+    if (!same) throw notOfThisSend()
+    return v1.SendStreamingMessage.call(ctx, same)
+  }
+
   /** Streams of 0.1 are those of 0.3 translated, under the id that the client gave. */
   const toStream01 = (ctx: QueueCall, items: Parameters<typeof fromStream>[0], id: string) =>
     fromStream(items, id, async () => toTask03(await read(ctx, id)))
@@ -112,8 +128,13 @@ export const createV01Methods = (v1: V1Methods, v03: V03Methods) => {
 
     'tasks/sendSubscribe': stream(
       PARAMS.TaskSendParams,
-      async (ctx: QueueCall, params) =>
-        toStream01(ctx, toStream(await send(ctx, params, v1.SendStreamingMessage.call)), params.id),
+      async (ctx: QueueCall, params) => {
+        const items =
+          ctx.lastEventId === null
+            ? await send(ctx, params, v1.SendStreamingMessage.call)
+            : await goOnWith(ctx, params)
+        return toStream01(ctx, toStream(items), params.id)
+      },
       v1.SendStreamingMessage.right,
     ),
 

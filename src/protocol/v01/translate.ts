@@ -67,14 +67,26 @@ const ASKS = new Set<Task['status']['state']>([
   'TASK_STATE_AUTH_REQUIRED',
 ])
 
-/** The client's last message, if this one repeats it although nobody has asked anything. */
-const repeated = (params: TaskSendParams, { status, history }: Task): string | undefined => {
-  if (ASKS.has(status.state)) return undefined
+/** The client's last message, if this one has the same words. */
+const sameAsLast = (params: TaskSendParams, { history }: Task): string | undefined => {
   const last = history?.findLast(({ role }) => role === 'ROLE_USER')
   if (!last) return undefined
   const { parts, metadata } = last
   const same = isDeepStrictEqual({ parts, ...(metadata && { metadata }) }, toMessage(params))
   return same ? last.messageId : undefined
+}
+
+/** The same, if nobody has asked anything: as an answer the same words count anew. */
+const repeated = (params: TaskSendParams, task: Task): string | undefined =>
+  ASKS.has(task.status.state) ? undefined : sameAsLast(params, task)
+
+/**
+ * A send whose client goes on with a stream that broke: the message that opened it, whatever was
+ * asked since. Null if the client's last message was another one.
+ */
+export const toSameSend = (params: TaskSendParams, task: Task): SendMessageRequest | null => {
+  const messageId = sameAsLast(params, task)
+  return messageId === undefined ? null : toRequest(params, { messageId, taskId: task.id })
 }
 
 /**

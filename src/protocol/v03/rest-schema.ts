@@ -4,6 +4,7 @@
  * translated into the former and read by the same schemas, which name the fields at fault.
  */
 import { z } from 'zod'
+import { enumName, ROLES } from '../json/enums.ts'
 import { isObject, snake } from '../json/object.ts'
 import { REQUESTS } from '../v1/schema.ts'
 import { PROTO_STATES } from './proto-json.ts'
@@ -29,10 +30,12 @@ const changed =
 
 /* ---------------------------------------------------------------- messages */
 
-const ROLES: ReadonlyMap<unknown, string> = new Map([
+const CORE_ROLES: ReadonlyMap<unknown, string> = new Map([
   ['ROLE_USER', 'user'],
   ['ROLE_AGENT', 'agent'],
 ])
+
+const roleName = enumName(ROLES)
 
 /** Unwraps `{data:{data:{…}}}`: in the proto a part's data is a message of its own. */
 const corePart = changed((part) => {
@@ -41,7 +44,7 @@ const corePart = changed((part) => {
 })
 
 const coreMessage = changed((message) => {
-  const role = ROLES.get(message.role) ?? message.role
+  const role = CORE_ROLES.get(roleName(message.role)) ?? message.role
   const { content, ...rest } = message
   if (content === undefined || message.parts !== undefined) return { ...message, role }
   return { ...rest, role, parts: Array.isArray(content) ? content.map(corePart) : content }
@@ -118,7 +121,7 @@ const coreSet = (params: unknown, context: z.RefinementCtx): unknown => {
 
 /* -------------------------------------------------------------------- list */
 
-/** A 1.0 state for each name that 0.3 or its proto has for it. */
+/** A 1.0 state for each name that 0.3 or its proto has for it. Numbers are those of 1.0. */
 const STATE_NAMES: ReadonlyMap<unknown, string> = new Map(
   Object.entries(STATES).flatMap(([name, state]) => [
     [state, name],

@@ -14,6 +14,7 @@ import {
   MAX_LIST,
   MAX_PARTS,
   message as members,
+  NO_CREDENTIALS,
   optionalId,
   optionalText,
   orNothing,
@@ -110,13 +111,21 @@ const message = members({
   referenceTaskIds: list(id, 0, MAX_LIST).optional(),
 })
 
-/** 0.3 lists schemes, with one text for the credentials of all; only the first can be used. */
+/**
+ * 0.3 lists schemes, with one text for the credentials of all; only the first can be used. An
+ * authentication without any is one that a proto has written out, and may have empty credentials.
+ */
 const authentication = members({
   schemes: list(z.string().min(1), 0, 10),
-  credentials: optionalText,
-}).refine(({ schemes, credentials }) => schemes.length > 0 || credentials === undefined, {
-  path: ['schemes'],
-  message: 'must have at least 1 item, to be used with the credentials',
+  credentials: z.string().optional(),
+}).superRefine(({ schemes, credentials }, context) => {
+  if (schemes.length > 0 && credentials === '') {
+    context.addIssue({ code: 'custom', path: ['credentials'], message: NO_CREDENTIALS })
+  }
+  if (schemes.length === 0 && credentials) {
+    const message = 'must have at least 1 item, to be used with the credentials'
+    context.addIssue({ code: 'custom', path: ['schemes'], message })
+  }
 })
 
 export const pushNotificationConfig = members({

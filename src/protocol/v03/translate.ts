@@ -6,8 +6,9 @@
 
 import { defined } from '../../base/defined.ts'
 import type { Artifact, JsonObject, Message, Part } from '../../domain/todo.ts'
+import type { TaskState } from '../json/enums.ts'
 import { isObject } from '../json/object.ts'
-import type { SendMessageRequest, TaskState } from '../v1/schema.ts'
+import type { SendMessageRequest } from '../v1/schema.ts'
 import type {
   PushConfig,
   SendMessageResponse,
@@ -181,7 +182,9 @@ export const fromStreamed = (response: StreamResponse) => {
   if ('task' in response) return fromTask(response.task)
   if ('statusUpdate' in response) {
     const { statusUpdate } = response
-    return toStatusUpdate(statusUpdate, fromStatus(statusUpdate.status), false)
+    const { metadata } = statusUpdate
+    const update = toStatusUpdate(statusUpdate, fromStatus(statusUpdate.status), false)
+    return metadata ? { ...update, metadata } : update
   }
   const { artifact, ...rest } = response.artifactUpdate
   return { kind: 'artifact-update' as const, ...rest, artifact: fromArtifact(artifact) }

@@ -7,23 +7,13 @@ import type { Queue } from '../../domain/queue.ts'
 import type { Part } from '../../domain/todo.ts'
 import { inputModesOf } from '../a2a/card.ts'
 import { offersPush, offersStreaming } from '../a2a/interfaces.ts'
+import { isIn } from '../a2a/modes.ts'
 import { INLINE_PUSH } from './push.ts'
 import type { SendMessageRequest } from './schema.ts'
 
 /** Refuses: unsupported, if the card switches streaming off. */
 export const acceptStream = (queue: Queue): void => {
   if (!offersStreaming(queue.card)) throw new Refusal('unsupported')
-}
-
-const essence = (mediaType: string): string => (mediaType.split(';')[0] ?? '').trim().toLowerCase()
-
-/** `image/png` matches `image/png`, `image/*` and `*` + `/*`; parameters do not count. */
-const isIn = (mediaType: string, modes: readonly string[]): boolean => {
-  const given = essence(mediaType)
-  return modes.map(essence).some((mode) => {
-    if (mode === '*/*' || mode === given) return true
-    return mode.endsWith('/*') && given.startsWith(mode.slice(0, -1))
-  })
 }
 
 const acceptPart = (part: Pick<Part, 'mediaType'>, modes: readonly string[]): void => {

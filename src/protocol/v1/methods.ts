@@ -7,11 +7,13 @@ import type { z } from 'zod'
 import { defined } from '../../base/defined.ts'
 import { withDeadline } from '../../base/time.ts'
 import type { Scope } from '../../domain/endpoint.ts'
-import { invalid, Refusal } from '../../domain/errors.ts'
-import type { TodoView } from '../../domain/todo.ts'
+import { invalid, isRefusal, Refusal } from '../../domain/errors.ts'
+import type { State } from '../../domain/lifecycle.ts'
+import type { JsonObject, RequestFacts, TodoView } from '../../domain/todo.ts'
 import type { Send, Sent } from '../../service/tasks/client.ts'
 import { answering, own, sending, sendingOwn } from '../a2a/access.ts'
 import { type AgentCard, agentCard, extendedCard } from '../a2a/card.ts'
+import { resumesBare } from '../a2a/extensions.ts'
 import { readIdempotencyKey, readWait } from '../a2a/send-options.ts'
 import { withoutSecrets } from '../json/secrets.ts'
 import {
@@ -23,6 +25,15 @@ import {
   unary,
 } from '../wire/method.ts'
 import { acceptPush, acceptSend, acceptStream } from './accept.ts'
+import {
+  type Cursor,
+  checkReached,
+  notOfThisSend,
+  placeOf,
+  sendEventId,
+  toCursor,
+  toSendCursor,
+} from './cursors.ts'
 import { fromPushConfig, toPushConfig } from './push.ts'
 import { REQUESTS, type SendMessageRequest } from './schema.ts'
 import {
@@ -39,7 +50,7 @@ import type { StreamResponse } from './wire.ts'
 
 export interface V1Options {
   /** Where clients reach the server. */
-  publicUrl: () => string
+  publicUrl: (host?: string) => string
   /** Signs a card for this public address; absent: cards are not signed. */
   signCard?: (card: AgentCard, publicUrl: string) => Promise<AgentCard>
   /** The longest that a blocking send waits, in milliseconds; then it answers with the task as it is. */
@@ -54,6 +65,23 @@ const shown = ({ caller }: QueueCall, view: TodoView): TodoView =>
     ? view
     : withoutSecrets(view)
 
+/** W3C trace context: one that is malformed is as good as none. */
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
+
+/** What a send says beside its message and its metadata, for the agent; undefined if that is nothing. */
+const factsOf = (
+  { extensions, traceparent }: QueueCall,
+  { configuration }: SendMessageRequest,
+): RequestFacts | undefined => {
+  const modes = configuration?.acceptedOutputModes
+  const facts = defined<RequestFacts>({
+    extensions: extensions.size > 0 ? [...extensions] : undefined,
+    acceptedOutputModes: modes && modes.length > 0 ? modes : undefined,
+    traceparent: traceparent && TRACEPARENT.test(traceparent) ? traceparent : undefined,
+  })
+  return Object.keys(facts).length > 0 ? facts : undefined
+}
+
 /** An endpoint that may only answer can reply to a task, but cannot begin one. */
 const send = async (ctx: QueueCall, request: SendMessageRequest): Promise<Sent> => {
   acceptSend(ctx.queue, request)
@@ -61,7 +89,7 @@ const send = async (ctx: QueueCall, request: SendMessageRequest): Promise<Sent> 
   const idempotencyKey = readIdempotencyKey(ctx.idempotencyKey, request.metadata)
   const send = toSend(ctx.queue.name, request, ctx.dialect)
   const sent = await ctx.services.client.send(
-    defined<Send>({ ...send, id: ctx.newTaskId, idempotencyKey }),
+    defined<Send>({ ...send, id: ctx.newTaskId, idempotencyKey, request: factsOf(ctx, request) }),
     ctx.access,
   )
   if (sent.pushSecret !== undefined) showSecret(ctx, sent.pushSecret)
@@ -82,47 +110,76 @@ const settled = async (ctx: QueueCall, sent: Sent, maxWaitMs: number): Promise<T
   return view ?? client.get(id, answering(ctx))
 }
 
-/** The events after `after` that a stream shows, each with its seq as id. */
+/** Why a client cancels: for the agent that works on the task, and for operators. Refuses: invalid. */
+const reasonIn = (metadata: JsonObject | undefined): string | undefined => {
+  const reason = metadata?.reason
+  if (reason === undefined || typeof reason === 'string') return reason
+  throw invalid('metadata.reason', 'must be a text')
+}
+
+interface StreamOptions {
+  justRead?: boolean
+  /** The stream of a send: its ids name the task, and it ends when the agent asks for input. */
+  ofSend?: boolean
+}
+
+/** The events after `after` that a stream shows, each with its id. */
 async function* events(
   ctx: QueueCall,
   id: string,
   after: number,
-  options?: { justRead: boolean },
+  { ofSend = false, ...options }: StreamOptions = {},
 ): AsyncGenerator<StreamItem<StreamResponse>> {
   for await (const event of ctx.services.watch.follow(id, after, ctx.signal, options)) {
     const result = fromEvent(event)
-    if (result) yield { id: String(event.seq), result }
+    if (!result) continue
+    yield { id: ofSend ? sendEventId(id, event.seq) : String(event.seq), result }
+    // Nothing more happens until the client answers, and it may read to the end before it does.
+    // A request for authorization may be met without it, so that stream goes on (spec 7.6.1).
+    if (ofSend && event.to === ASKS_INPUT) return
   }
 }
+
+const ASKS_INPUT: State = 'input-required'
 
 /** The task as it is, then what happens to it. */
 const taskThenEvents = (
   ctx: QueueCall,
   view: TodoView,
-  historyLength?: number,
 ): AsyncGenerator<StreamItem<StreamResponse>> => {
   const { id, seq } = view.todo
-  const first = [{ id: String(seq), result: { task: fromTodo(view, historyLength) } }]
+  const first = [{ id: String(seq), result: { task: fromTodo(view) } }]
   const rest = hasEnded(view.todo) ? nothing() : events(ctx, id, seq, { justRead: true })
   return firstThen(first, rest)
 }
 
-/** `first` is emptied: a stream that lasts would keep the whole task as long. */
+/** The list is emptied: a stream that lasts would keep the whole task as long. */
 async function* firstThen<T>(first: T[], rest: AsyncIterable<T>): AsyncGenerator<T> {
   yield first.pop()!
   yield* rest
 }
 
-async function* nothing(): AsyncGenerator<StreamItem<never>> {}
-
-const CURSOR_FIELD = 'Last-Event-ID'
-
-/** The seq that a stream resumes after; null if there is none. Refuses: invalid. */
-const toCursor = (lastEventId: string | null): number | null => {
-  if (lastEventId === null) return null
-  if (/^\d{1,10}$/.test(lastEventId)) return Number(lastEventId)
-  throw invalid(CURSOR_FIELD, 'must be the id of an event of this task')
+/**
+ * The stream of a send that was just accepted. A task that shows a question which came before the
+ * message goes on: its answer waits for its turn.
+ */
+const sentThenEvents = (
+  ctx: QueueCall,
+  view: TodoView,
+  historyLength: number | undefined,
+  after: number,
+): AsyncGenerator<StreamItem<StreamResponse>> => {
+  const { id, seq, state, statusSeq } = view.todo
+  const first = [{ id: sendEventId(id, seq), result: { task: fromTodo(view, historyLength) } }]
+  const asked = state === ASKS_INPUT && (after === 0 || statusSeq > after)
+  const isOver = hasEnded(view.todo) || asked
+  return firstThen(
+    first,
+    isOver ? nothing() : events(ctx, id, seq, { justRead: true, ofSend: true }),
+  )
 }
+
+async function* nothing(): AsyncGenerator<StreamItem<never>> {}
 
 const subscribe = (ctx: QueueCall, view: TodoView, cursor: number | null) => {
   const { todo } = view
@@ -130,10 +187,25 @@ const subscribe = (ctx: QueueCall, view: TodoView, cursor: number | null) => {
     if (hasEnded(todo)) throw new Refusal('unsupported')
     return taskThenEvents(ctx, view)
   }
-  if (cursor > todo.seq) throw invalid(CURSOR_FIELD, 'must be the id of an event of this task')
+  checkReached(cursor, view)
+  // The task holds what was missed, its end included; the events of that would double its artifacts.
+  if (!resumesBare(ctx)) return taskThenEvents(ctx, view)
   // The client has seen everything, and an ended task has nothing more to say.
   if (cursor === todo.seq && hasEnded(todo)) return nothing()
   return events(ctx, todo.id, cursor)
+}
+
+/** The stream that this very send has opened, after the last event that its client saw. */
+const goOn = async (ctx: QueueCall, { message }: SendMessageRequest, { taskId, seq }: Cursor) => {
+  const view = await ctx.services.client.get(taskId, own(ctx)).catch((error: unknown) => {
+    throw isRefusal(error, 'not_found') ? notOfThisSend() : error
+  })
+  const sentAt = placeOf(message, view)
+  checkReached(seq, view)
+  const { todo } = view
+  const asked = todo.state === ASKS_INPUT && todo.statusSeq > sentAt && todo.statusSeq <= seq
+  if (asked || (seq === todo.seq && hasEnded(todo))) return nothing()
+  return events(ctx, taskId, seq, { ofSend: true })
 }
 
 /** A row about the webhooks of the caller's own task. Refuses: push_unsupported. */
@@ -216,9 +288,11 @@ export const createV1Methods = (options: V1Options) => {
         acceptStream(ctx.queue)
         // There is nothing to wait for, but an option that cannot be read is refused all the same.
         readWait(request.metadata)
-        const { view, receipt } = await send(ctx, request)
+        const cursor = toSendCursor(ctx.lastEventId, request.message)
+        if (cursor) return goOn(ctx, request, cursor)
+        const { view, receipt, after } = await send(ctx, request)
         const task = withReceipt(shown(ctx, view), receipt)
-        return taskThenEvents(ctx, task, request.configuration?.historyLength)
+        return sentThenEvents(ctx, task, request.configuration?.historyLength, after)
       },
       sendingOwn,
     ),
@@ -246,7 +320,8 @@ export const createV1Methods = (options: V1Options) => {
     CancelTask: reading(
       unary(
         REQUESTS.CancelTaskRequest,
-        async (ctx: QueueCall, { id }) => fromTodo(await ctx.services.client.cancel(id, own(ctx))),
+        async (ctx: QueueCall, { id, metadata }) =>
+          fromTodo(await ctx.services.client.cancel(id, own(ctx), reasonIn(metadata))),
         own,
       ),
     ),
@@ -256,8 +331,8 @@ export const createV1Methods = (options: V1Options) => {
         REQUESTS.SubscribeToTaskRequest,
         async (ctx: QueueCall, { id }) => {
           acceptStream(ctx.queue)
-          const cursor = toCursor(ctx.lastEventId)
-          return subscribe(ctx, await ctx.services.client.get(id, own(ctx)), cursor)
+          const view = await ctx.services.client.get(id, own(ctx))
+          return subscribe(ctx, view, toCursor(ctx.lastEventId, view.todo.id))
         },
         own,
       ),
@@ -267,9 +342,9 @@ export const createV1Methods = (options: V1Options) => {
 
     GetExtendedAgentCard: unary(
       REQUESTS.GetExtendedAgentCardRequest,
-      async ({ queue }: QueueCall) => {
-        const card = extendedCard(queue, agentCard(queue, publicUrl()))
-        return signCard ? signCard(card, publicUrl()) : card
+      async ({ queue, host }: QueueCall) => {
+        const card = extendedCard(queue, agentCard(queue, publicUrl(host)))
+        return signCard ? signCard(card, publicUrl(host)) : card
       },
       answering,
     ),

@@ -30,6 +30,6 @@ export const V1_PATHS = [
   post(CONFIGS, 'CreateTaskPushNotificationConfig'),
   get(CONFIGS, 'ListTaskPushNotificationConfigs', { pageSize: 'text', pageToken: 'text' }),
   get(CONFIG, 'GetTaskPushNotificationConfig'),
-  { ...remove(CONFIG, 'DeleteTaskPushNotificationConfig'), empty: true as const },
+  remove(CONFIG, 'DeleteTaskPushNotificationConfig'),
   get('/extendedAgentCard', 'GetExtendedAgentCard'),
 ]

@@ -2,10 +2,11 @@
  * What A2A 1.0 may send (spec 4 and 5.5 to 5.7; the proto decides): one schema for each message
  * that we read. It is read as ProtoJSON: field names in both spellings, unknown fields dropped, null
  * absent (except in `data`, where it is a value), empty strings of optional fields absent, enums by
- * name. Our own bounds are ids of 256 characters and 1000 parts in a message.
+ * name or number. Our own bounds are ids of 256 characters and 1000 parts in a message.
  */
 import { z } from 'zod'
 import type { JsonObject } from '../../domain/todo.ts'
+import { enumName, ROLES, TASK_STATES } from '../json/enums.ts'
 import { isObject, snake } from '../json/object.ts'
 import { oneContent, partMembers } from '../json/parts.ts'
 
@@ -13,21 +14,6 @@ const MAX_ID = 256
 export const MAX_PARTS = 1000
 export const MAX_LIST = 1000
 const MAX_INT32 = 2_147_483_647
-
-export const TASK_STATES = [
-  'TASK_STATE_UNSPECIFIED',
-  'TASK_STATE_SUBMITTED',
-  'TASK_STATE_WORKING',
-  'TASK_STATE_COMPLETED',
-  'TASK_STATE_FAILED',
-  'TASK_STATE_CANCELED',
-  'TASK_STATE_INPUT_REQUIRED',
-  'TASK_STATE_REJECTED',
-  'TASK_STATE_AUTH_REQUIRED',
-] as const
-export type TaskState = Exclude<(typeof TASK_STATES)[number], 'TASK_STATE_UNSPECIFIED'>
-
-export const ROLES = ['ROLE_UNSPECIFIED', 'ROLE_USER', 'ROLE_AGENT'] as const
 
 /* ----------------------------------------------------------- message shape */
 
@@ -126,7 +112,7 @@ const timestamp = z
   .optional()
 
 const taskState = z
-  .enum(TASK_STATES, 'must be the name of a task state')
+  .preprocess(enumName(TASK_STATES), z.enum(TASK_STATES, 'must be the name of a task state'))
   .transform((state) => (state === 'TASK_STATE_UNSPECIFIED' ? undefined : state))
   .optional()
 
@@ -158,14 +144,23 @@ const userMessage = message({
   messageId: id,
   contextId: optionalId,
   taskId: optionalId,
-  role: z.literal('ROLE_USER', 'must be ROLE_USER'),
+  role: z.preprocess(enumName(ROLES), z.literal('ROLE_USER', 'must be ROLE_USER')),
   parts: list(part, 1, MAX_PARTS),
   metadata: struct,
   extensions: texts,
   referenceTaskIds: list(id, 0, MAX_LIST).optional(),
 })
 
-const authenticationInfo = message({ scheme: z.string().min(1), credentials: optionalText })
+/**
+ * Empty credentials are refused although a proto takes them for none: a variable that was not set would
+ * otherwise show only in webhooks that come without their header.
+ */
+export const NO_CREDENTIALS = 'must not be empty: leave it out where nothing is to be sent'
+
+const authenticationInfo = message({
+  scheme: z.string().min(1),
+  credentials: z.string().min(1, NO_CREDENTIALS).optional(),
+})
 
 const pushConfigFields = {
   tenant: optionalText,

@@ -23,21 +23,10 @@ import type {
 } from '../../domain/todo.ts'
 import type { Send } from '../../service/tasks/client.ts'
 import { readSendOptions } from '../a2a/send-options.ts'
+import { PROJECTION, type TaskState } from '../json/enums.ts'
 import { INLINE_PUSH, toPushConfig } from './push.ts'
-import type { ListTasksRequest, SendMessageRequest, TaskState } from './schema.ts'
+import type { ListTasksRequest, SendMessageRequest } from './schema.ts'
 import type { StreamResponse, TaskIds } from './wire.ts'
-
-/** Until a new state has a name here, nothing compiles. */
-export const PROJECTION: Record<State, TaskState> = {
-  pending: 'TASK_STATE_SUBMITTED',
-  claimed: 'TASK_STATE_WORKING',
-  'input-required': 'TASK_STATE_INPUT_REQUIRED',
-  'auth-required': 'TASK_STATE_AUTH_REQUIRED',
-  done: 'TASK_STATE_COMPLETED',
-  failed: 'TASK_STATE_FAILED',
-  canceled: 'TASK_STATE_CANCELED',
-  rejected: 'TASK_STATE_REJECTED',
-}
 
 /** To clients a failed todo with a retry to come has not failed: it waits, as a new task does. */
 const RETRYING: TaskState = PROJECTION.pending
@@ -169,6 +158,8 @@ export const fromTodo = (
   const metadata = {
     ...view.metadata,
     ...(view.waitsBehind && { [WAITS_BEHIND]: view.waitsBehind }),
+    ...(todo.retryOf && { [RETRY_OF]: todo.retryOf }),
+    ...(view.retriedAs && { [RETRIED_AS]: view.retriedAs }),
   }
   const shown = (view.artifacts ?? []).map(fromArtifact)
   const state = taskState(todo.state, todo.nextRetryAt !== null, todo.join !== null)
@@ -184,6 +175,10 @@ export const fromTodo = (
 
 /** A waiting task's metadata says under this key which task of its conversation is at work. */
 const WAITS_BEHIND = 'urn:switchboard:waits-behind'
+
+/** A task that an operator made to redo a dead one names it, and the dead one names its successor. */
+const RETRY_OF = 'urn:switchboard:retry-of'
+const RETRIED_AS = 'urn:switchboard:retried-as'
 
 /** The task's metadata says under this key what became of the sender's message. */
 export const RECEIPT = 'urn:switchboard:receipt'
@@ -212,17 +207,23 @@ export const fromPage = (page: TodoPage, request: ListTasksRequest) => ({
   totalSize: page.totalSize,
 })
 
-const fromChunk = ({ artifact, append, lastChunk }: ArtifactChunk, ids: TaskIds) =>
+const fromChunk = (
+  { artifact, append, lastChunk }: ArtifactChunk,
+  ids: TaskIds,
+  metadata: JsonObject | undefined,
+) =>
   defined({
     ...ids,
     artifact: fromArtifact(artifact),
     append: append || undefined,
     lastChunk: lastChunk || undefined,
+    metadata,
   })
 
 /** A StreamResponse with its one member; null for an event that streams do not show. */
 export const fromEvent = (event: Event): StreamResponse | null => {
   const ids = { taskId: event.todoId, contextId: event.contextId }
+  const metadata = event.detail?.metadata
   switch (shownAs(event.verb)) {
     case 'status': {
       const state = taskState(event.to, event.retrying)
@@ -231,10 +232,11 @@ export const fromEvent = (event: Event): StreamResponse | null => {
         event.message?.role === 'ROLE_AGENT'
           ? event.message
           : error && failureMessage(event.seq, error.code, error.message)
-      return { statusUpdate: { ...ids, status: fromStatus(state, event.at, message, ids) } }
+      const status = fromStatus(state, event.at, message, ids)
+      return { statusUpdate: defined({ ...ids, status, metadata }) }
     }
     case 'artifact':
-      return event.artifact ? { artifactUpdate: fromChunk(event.artifact, ids) } : null
+      return event.artifact ? { artifactUpdate: fromChunk(event.artifact, ids, metadata) } : null
     case null:
       return null
   }

@@ -3,7 +3,7 @@
  * translate.ts makes them, and the compiler checks that what it makes fits.
  */
 import type { Artifact, JsonObject, Message } from '../../domain/todo.ts'
-import type { TaskState } from './schema.ts'
+import type { TaskState } from '../json/enums.ts'
 
 export interface TaskStatus {
   state: TaskState
@@ -30,12 +30,14 @@ export interface TaskIds {
 
 interface TaskStatusUpdateEvent extends TaskIds {
   status: TaskStatus
+  metadata?: JsonObject
 }
 
 interface TaskArtifactUpdateEvent extends TaskIds {
   artifact: Artifact
   append?: boolean
   lastChunk?: boolean
+  metadata?: JsonObject
 }
 
 export type StreamResponse =

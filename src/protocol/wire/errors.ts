@@ -7,7 +7,9 @@
  */
 import { defined } from '../../base/defined.ts'
 import { REFUSALS, Refusal, type RefusalKind, type Violation } from '../../domain/errors.ts'
+import type { State } from '../../domain/lifecycle.ts'
 import type { StoredMessage } from '../../domain/todo.ts'
+import { PROJECTION, type TaskState } from '../json/enums.ts'
 import { fromStored } from '../json/todo.ts'
 
 /** The wire refuses these itself, before it asks a service. */
@@ -154,6 +156,9 @@ const OWN_DOMAIN = 'switchboard'
 
 const unsupported: Row = { code: -32004, reason: 'UNSUPPORTED_OPERATION', status: 400 }
 
+/** The same in the protocol's words, which speak of tasks. */
+const unsupportedTask = (message: string): Row => ({ ...unsupported, message })
+
 /** Rows whose reason A2A defines have an A2A code (-32001 to -32009). */
 export const A2A_ERRORS: Record<ProblemKind, Row> = {
   invalid: { code: -32602, message: 'Invalid parameters', reason: 'INVALID_PARAMS', status: 400 },
@@ -166,9 +171,9 @@ export const A2A_ERRORS: Record<ProblemKind, Row> = {
   },
   push_unsupported: { code: -32003, reason: 'PUSH_NOTIFICATION_NOT_SUPPORTED', status: 400 },
   unsupported,
-  finished: unsupported,
-  wrong_state: unsupported,
-  stale_fence: unsupported,
+  finished: unsupportedTask('The task has ended and takes no further messages'),
+  wrong_state: unsupportedTask('The task is in a state that does not allow this'),
+  stale_fence: unsupportedTask('This task is held by somebody else'),
   unread_messages: unsupported,
   content_type: { code: -32005, reason: 'CONTENT_TYPE_NOT_SUPPORTED', status: 400 },
   media_type: { code: -32005, reason: 'CONTENT_TYPE_NOT_SUPPORTED', status: 415 },
@@ -199,13 +204,25 @@ const typed = (name: string, members: object): object => ({
 
 export const isA2aCode = (code: number): boolean => code <= -32001 && code >= -32009
 
+/** What a version of the protocol calls a state. */
+export type StateName = (state: TaskState) => string
+
+const nameOf = (state: string | undefined, stateName: StateName): string | undefined =>
+  state !== undefined && Object.hasOwn(PROJECTION, state)
+    ? stateName(PROJECTION[state as State])
+    : state
+
 /** The google.rpc details, each only if there is something to say. */
-export const detailsOf = (problem: Problem, row: Row): object[] => {
+export const detailsOf = (
+  problem: Problem,
+  row: Row,
+  stateName: StateName = (state) => state,
+): object[] => {
   const { state, error, limit, refused, outcome } = problem
   const { violations, requestId, retryAfterSeconds } = problem
   const metadata = defined<Record<string, string>>({
     ...problem.metadata,
-    state,
+    state: nameOf(state, stateName),
     error,
     limit: limit?.toString(),
     refused: refused?.join(', '),
@@ -225,10 +242,14 @@ export const detailsOf = (problem: Problem, row: Row): object[] => {
 }
 
 /** A2A 1.0 over JSON-RPC: `data` is an array of google.rpc details, each with its `@type`. */
-export const a2aError: ErrorWriter = (problem) => {
-  const row = A2A_ERRORS[problem.kind]
-  return answer(problem, row, detailsOf(problem, row))
-}
+export const a2aErrorIn =
+  (stateName?: StateName): ErrorWriter =>
+  (problem) => {
+    const row = A2A_ERRORS[problem.kind]
+    return answer(problem, row, detailsOf(problem, row, stateName))
+  }
+
+export const a2aError = a2aErrorIn()
 
 /* ---------------------------------------------------- agent and operator */
 

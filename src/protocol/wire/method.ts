@@ -32,10 +32,16 @@ export interface Call {
   caller: Caller
   /** Fires when the client hangs up or the server stops. Ends the waiting, never a todo. */
   signal: AbortSignal
+  /** Whether the client is still there: one that has sent all it will may have gone since. */
+  isPeerThere(): boolean | Promise<boolean>
+  /** The request's `Host`, unread: how its client reached this node. */
+  host?: string | undefined
   /** The request's `Last-Event-ID`, unread; null when there was none. */
   lastEventId: string | null
   /** The request's `Idempotency-Key`, unread; null when there was none. */
   idempotencyKey: string | null
+  /** The request's `traceparent`, unread; absent or null when there was none. */
+  traceparent?: string | null
   /** Names this request in the log and in the answer to a fault. */
   requestId: string
 }
@@ -66,6 +72,8 @@ export type Right<C> = (ctx: C) => unknown
 
 interface RowBase<C> {
   params: z.ZodType
+  /** Replaces in the params, before they are checked, what must not be a reason to refuse them. */
+  mend?(params: unknown): unknown
   right: Right<C>
   /** Whether it reads and answers whole tasks: only so many of these run at a time. */
   reads?: boolean

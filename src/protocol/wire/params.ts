@@ -25,6 +25,9 @@ const NUL = String.fromCharCode(0)
 /** True for text that the store can hold, and so can also be searched for. */
 export const isKeepable = (text: string): boolean => !text.includes(NUL) && text.isWellFormed()
 
+/** The same text with U+FFFD for each NUL and each half of a surrogate pair. */
+export const keepable = (text: string): string => text.replaceAll(NUL, '\ufffd').toWellFormed()
+
 /** Why this value cannot be stored; null if it can, or if that depends on its members. */
 const faultOf = (value: unknown): string | null => {
   if (typeof value === 'string' && !isKeepable(value)) {
@@ -88,8 +91,9 @@ export const violationsOf = (issues: readonly z.core.$ZodIssue[]): Violation[] =
     )
     .slice(0, MAX_VIOLATIONS)
 
-/** What the row's schema makes of `params` (parsed JSON). Refuses: invalid. */
-export const readParams = <C extends Call>(row: Row<C>, params: unknown): unknown => {
+/** What the row's schema makes of the given params (parsed JSON). Refuses: invalid. */
+export const readParams = <C extends Call>(row: Row<C>, given: unknown): unknown => {
+  const params = row.mend ? row.mend(given) : given
   const fault = unkeepable(params)
   if (fault) throw invalid(fault.field, fault.description)
   const read = row.params.safeParse(params, {

@@ -24,8 +24,6 @@ export interface PathRow<Method extends string = string> {
   body?: 'required' | 'optional'
   /** Params that come from the query; a `flag` is spelled `true` or `false`. */
   query?: Readonly<Record<string, 'text' | 'flag'>>
-  /** The answer is 204, without the result. */
-  empty?: true
 }
 
 type Template = PathRow['template']
@@ -63,7 +61,7 @@ export interface RestBinding {
   table: MethodTable<QueueCall>
   paths: Paths
   writeError: RestErrorWriter
-  /** The type of the answer if `Accept` names it; otherwise that is application/json. */
+  /** The type of the answer if `Accept` prefers it; otherwise that is application/json. */
   mediaType?: string
 }
 

@@ -2,7 +2,7 @@
  * Claim or wait, for one agent: within the limits of its queues and its endpoint, over its queues in
  * turn. What was claimed for a claimant that has hung up meanwhile is handed back.
  */
-import { type Caller, type Endpoint, endpointWith } from '../../domain/endpoint.ts'
+import { type Caller, type Endpoint, endpointWith, Withdrawn } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
 import type { Change } from '../../store/move/change.ts'
 import { type Claimed, type ClaimedRow, readClaimed } from '../../store/move/claim.ts'
@@ -41,6 +41,16 @@ interface StoreClaim {
   change: Change
 }
 
+/**
+ * A claim that did not choose its queues ends empty when one of them is taken away: the next one
+ * waits at those that are left. Throws where the claim as it stands would be refused now.
+ */
+const checkStillAllowed = ({ queues = [] }: Claim, { refusal, now }: Withdrawn): void => {
+  if (now === null) throw refusal
+  const endpoint = endpointWith(now, 'work')
+  if (queues.some((queue) => !endpoint.queues.includes(queue))) throw new Refusal('forbidden')
+}
+
 /** Queues are probed in turn. A random start keeps the first from starving the last. */
 const rotated = (queues: readonly string[]): readonly string[] => {
   if (queues.length < 2) return queues
@@ -70,6 +80,7 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
     wanted: Claim,
     caller: Caller,
     signal: AbortSignal,
+    isPeerThere: () => boolean | Promise<boolean> = () => true,
   ): Promise<ClaimedTodo[]> => {
     const endpoint = endpointWith(caller, 'work')
     const queues = wanted.queues ?? endpoint.queues
@@ -97,12 +108,17 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
           if (signal.aborted) break
         }
         const { claimed, full } = await claimWithinLimits(claiming, endpoint)
-        if (claimed.length > 0) return await handOver(claimed, caller, signal)
+        if (claimed.length > 0) {
+          count(claimed)
+          const isThere = !signal.aborted && (await isPeerThere()) && !signal.aborted
+          return isThere ? claimed : await handBack(claimed, caller)
+        }
         if (full) waiter.handOn()
         const left = deadline - performance.now()
         if (left <= 0) break
         await waiter.wait(left, signal)
       }
+      if (signal.reason instanceof Withdrawn) checkStillAllowed(wanted, signal.reason)
       return []
     } finally {
       waiter.remove()
@@ -147,12 +163,7 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
     return { claimed, full: false }
   }
 
-  /** If the claimant hung up while its claim ran, or the server stops, hands the work back. */
-  const handOver = async (
-    claimed: ClaimedRow[],
-    caller: Caller,
-    signal: AbortSignal,
-  ): Promise<ClaimedTodo[]> => {
+  const count = (claimed: readonly ClaimedRow[]): void => {
     for (const { view, tookOver } of claimed) {
       metrics.todosClaimed.inc({ queue: view.todo.queue })
       if (tookOver) {
@@ -160,7 +171,10 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
         metrics.attemptsEnded.inc({ queue: view.todo.queue, outcome: 'lease_expired' })
       }
     }
-    if (!signal.aborted) return claimed
+  }
+
+  /** The claimant hung up while its claim ran, or the server stops. */
+  const handBack = async (claimed: readonly ClaimedRow[], caller: Caller): Promise<[]> => {
     for (const { view } of claimed) {
       const held = { id: view.todo.id, fence: view.todo.fence }
       const change = { summary: 'nobody was left to hand it to' }

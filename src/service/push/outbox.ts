@@ -23,6 +23,7 @@ import { purgeDeliveries } from '../../store/push/delivery-log.ts'
 import { readEvents } from '../../store/todos/events.ts'
 import { readAsOf } from '../../store/todos/view.ts'
 import type { Parts } from '../parts.ts'
+import { unsendable } from './violations.ts'
 
 /** A leased delivery with what it sends. */
 export interface Owed extends LeasedDelivery {
@@ -95,8 +96,12 @@ export const createOutbox = (parts: OutboxParts): Outbox => {
         const event = events.get(key)
         const view = views.get(key) ?? null
         const isGone = view === null && getsWholeTask(delivery)
-        if (delivery.revoked) await settleDelivery(database, delivery, never(REVOKED), 0)
+        const problem = unsendable(delivery)
+        const { withdrawn } = delivery
+        if (withdrawn) await settleDelivery(database, delivery, never(WITHDRAWN[withdrawn]), 0)
         else if (!event || isGone) await settleDelivery(database, delivery, never(GONE), 0)
+        else if (problem)
+          await settleDelivery(database, delivery, never(`cannot be sent: ${problem}`), 0)
         else owed.push({ ...delivery, event, view })
       }
       return { owed, more: true }
@@ -121,7 +126,10 @@ export const createOutbox = (parts: OutboxParts): Outbox => {
 }
 
 const GONE = 'its event, or its task, is not kept any more'
-const REVOKED = 'the endpoint that made the config was revoked'
+const WITHDRAWN = {
+  revoked: 'the endpoint that made the config was revoked',
+  right: 'the endpoint that made the config may not see the task any more',
+}
 
 /** Given up without an attempt. */
 const never = (reason: string): Verdict => ({

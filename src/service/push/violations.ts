@@ -1,4 +1,5 @@
-/** What is wrong with a push notification config before it is kept. */
+/** What is wrong with a push notification config: before it is kept, and before it is sent. */
+import { defined } from '../../base/defined.ts'
 import type { Violation } from '../../domain/errors.ts'
 import type { NewPushConfig } from '../../domain/push.ts'
 
@@ -16,18 +17,40 @@ const textProblem = (text: string | undefined, max: number, pattern: RegExp): st
   return pattern.test(text) ? null : 'must hold only what an HTTP header can carry'
 }
 
+interface Sent {
+  token?: string | undefined
+  scheme?: string | undefined
+  credentials?: string | undefined
+}
+
+/** What of this cannot be sent as a header, by the name it has in a config. */
+const headerProblems = ({ token, scheme, credentials }: Sent): [string, string | null][] => [
+  ['token', textProblem(token, MAX_TOKEN, HEADER_VALUE)],
+  ['authentication.scheme', textProblem(scheme, MAX_SCHEME, HEADER_TOKEN)],
+  ['authentication.credentials', textProblem(credentials, MAX_CREDENTIALS, HEADER_VALUE)],
+]
+
 export const violationsOf = (
   { url, token, authentication, path }: NewPushConfig,
   urlProblem: (url: string) => string | null,
 ): Violation[] => {
-  const { scheme, credentials } = authentication ?? {}
-  const problems: [string, string | null][] = [
-    ['url', urlProblem(url)],
-    ['token', textProblem(token, MAX_TOKEN, HEADER_VALUE)],
-    ['authentication.scheme', textProblem(scheme, MAX_SCHEME, HEADER_TOKEN)],
-    ['authentication.credentials', textProblem(credentials, MAX_CREDENTIALS, HEADER_VALUE)],
-  ]
+  const problems = [['url', urlProblem(url)], ...headerProblems({ token, ...authentication })]
   return problems.flatMap(([name, description]) =>
-    description === null ? [] : [{ field: path ? `${path}.${name}` : name, description }],
+    description ? [{ field: path ? `${path}.${name}` : `${name}`, description }] : [],
   )
+}
+
+/** Why a config that is kept cannot be sent with its headers, in words that repeat none; or null. */
+export const unsendable = (kept: { [Member in keyof Sent]-?: string | null }): string | null => {
+  const { token, scheme, credentials } = kept
+  if (credentials !== null && scheme === null) {
+    return 'authentication.scheme is missing, without which its credentials cannot be sent'
+  }
+  const sent = defined({
+    token: token ?? undefined,
+    scheme: scheme ?? undefined,
+    credentials: credentials ?? undefined,
+  })
+  const [name, problem] = headerProblems(sent).find(([, found]) => found !== null) ?? []
+  return problem ? `${name} ${problem}` : null
 }

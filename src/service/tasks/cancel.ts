@@ -3,6 +3,7 @@ import type { Metrics } from '../../base/metrics.ts'
 import { EVERYTHING, type Scope } from '../../domain/endpoint.ts'
 import { isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { TodoView } from '../../domain/todo.ts'
+import type { Change } from '../../store/move/change.ts'
 import {
   type Moved,
   readDue,
@@ -14,6 +15,7 @@ import type { Database } from '../../store/postgres/database.ts'
 import { readView } from '../../store/todos/view.ts'
 import { countEnded } from '../count-ended.ts'
 import { sweepEach } from '../sweep-runner.ts'
+import { truncate } from './text.ts'
 
 /** Cancels a todo that has not ended; one canceled before is returned as it is. */
 export const cancelTodo = async (
@@ -21,11 +23,13 @@ export const cancelTodo = async (
   metrics: Metrics,
   id: string,
   scope: Scope,
+  reason?: string,
 ): Promise<TodoView> => {
+  const change: Change = reason ? { detail: { text: truncate(reason) } } : {}
   const before = orNotFound(await readView(database, id, scope))
   if (before.todo.state === 'canceled') return before
   try {
-    countEnded(metrics, await transitionOne(database, 'cancel', id, {}, scope), 'canceled')
+    countEnded(metrics, await transitionOne(database, 'cancel', id, change, scope), 'canceled')
   } catch (error) {
     if (!isRefusal(error, 'wrong_state')) throw error
     const now = await readView(database, id, scope)

@@ -2,6 +2,7 @@
  * What a client may ask: send, get, list, cancel. Which of the queue's todos it may see follows
  * from the access that it entered with.
  */
+import { defined } from '../../base/defined.ts'
 import type { Caller, Endpoint, Scope } from '../../domain/endpoint.ts'
 import { orNotFound, Refusal } from '../../domain/errors.ts'
 import type { BusyPolicy, Timeouts } from '../../domain/policy.ts'
@@ -10,6 +11,7 @@ import type {
   JsonObject,
   Message,
   Receipt,
+  RequestFacts,
   TodoFilter,
   TodoPage,
   TodoView,
@@ -32,6 +34,8 @@ export interface Send {
   /** The message as it came; the server fills in the ids that it makes. */
   message: Message
   metadata?: JsonObject
+  /** What else its request said. */
+  request?: RequestFacts
   /** 0 comes first, 1 is the default, 2 comes last. */
   priority?: number
   /** These override the queue's. */
@@ -67,9 +71,16 @@ export interface ClientService {
   send(send: Send, access: Access): Promise<Sent>
   get(id: string, scope: Scope): Promise<TodoView>
   list(filter: TodoFilter, scope: Scope): Promise<TodoPage>
-  /** A todo canceled before is returned as it is. Refuses: not_found, not_cancelable. */
-  cancel(id: string, scope: Scope): Promise<TodoView>
+  /**
+   * A todo canceled before is returned as it is. `reason` is for its holder. Refuses: not_found,
+   * not_cancelable.
+   */
+  cancel(id: string, scope: Scope, reason?: string): Promise<TodoView>
 }
+
+/** What a message to a live todo says beside itself: there its request's metadata belongs to it alone. */
+export const beside = ({ metadata, request }: Send): RequestFacts | undefined =>
+  metadata || request ? defined<RequestFacts>({ metadata, ...request }) : undefined
 
 interface ClientParts extends Pick<Parts, 'database' | 'registry' | 'metrics'> {
   reply: Reply
@@ -109,12 +120,13 @@ export const createClientService = (parts: ClientParts): ClientService => {
         message,
         scope: access.answering,
         senderId: endpoint.id,
+        request: beside(send),
         key,
         push: vetted(send, endpoint),
       })
     },
     get: async (id, scope) => orNotFound(await readBatched({ id, scope })),
     list: (filter, scope) => listTodos(database, filter, scope),
-    cancel: (id, scope) => cancelTodo(database, metrics, id, scope),
+    cancel: (id, scope, reason) => cancelTodo(database, metrics, id, scope, reason),
   }
 }

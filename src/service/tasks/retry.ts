@@ -6,7 +6,7 @@ import { defined } from '../../base/defined.ts'
 import { newId } from '../../base/uuid.ts'
 import { Refusal } from '../../domain/errors.ts'
 import type { Timeouts } from '../../domain/policy.ts'
-import type { Todo, TodoView } from '../../domain/todo.ts'
+import type { Message, Todo, TodoView } from '../../domain/todo.ts'
 import { readQueues } from '../../store/admin/queues.ts'
 import { type Database, isUniqueViolation } from '../../store/postgres/database.ts'
 import type { ChildTasks } from './children.ts'
@@ -35,8 +35,12 @@ export const createRetry = ({ database, submitter, childTasks }: RetryParts): Re
       clientId: todo.clientId,
       priority: todo.priority,
       maxAttempts: todo.maxAttempts,
-      message: { ...first.message, taskId: id },
-      ...defined({ metadata: metadata ?? undefined, effects: todo.effects ?? undefined }),
+      message: { ...first.message, taskId: id, referenceTaskIds: refersTo(first.message, todo.id) },
+      ...defined({
+        request: first.request ?? undefined,
+        metadata: metadata ?? undefined,
+        effects: todo.effects ?? undefined,
+      }),
       timeouts: timeoutsOf(todo),
       detail: { text: excerpt(first.message) },
       retryOf: todo.id,
@@ -57,6 +61,12 @@ export const createRetry = ({ database, submitter, childTasks }: RetryParts): Re
     }
   }
 }
+
+/** What the message refers to already, and the dead one that it redoes. */
+const refersTo = ({ referenceTaskIds = [] }: Message, dead: string): string[] => [
+  ...referenceTaskIds.filter((id) => id !== dead),
+  dead,
+]
 
 /** The timeouts of the dead one, counted anew. */
 const timeoutsOf = ({ closeAt, createdAt, ...limits }: Todo): Timeouts =>

@@ -7,25 +7,31 @@
 import { defined } from '../../base/defined.ts'
 import { newId } from '../../base/uuid.ts'
 import { type Endpoint, EVERYTHING } from '../../domain/endpoint.ts'
-import { Refusal } from '../../domain/errors.ts'
+import { isRefusal, Refusal } from '../../domain/errors.ts'
 import { phaseOf } from '../../domain/lifecycle.ts'
 import type { BusyPolicy } from '../../domain/policy.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
 import type { Queue } from '../../domain/queue.ts'
-import type { Todo, TodoView } from '../../domain/todo.ts'
+import type { Receipt, Todo, TodoView } from '../../domain/todo.ts'
 import { addTodo, addTodoOnce, addTodos, isPlain, type NewTodo } from '../../store/move/add.ts'
+import type { Database } from '../../store/postgres/database.ts'
 import { readKey, type SendKey } from '../../store/todos/idempotency.ts'
+import {
+  type AuthorsConversation,
+  type OpenQuestion,
+  readOpenQuestions,
+} from '../../store/todos/questions.ts'
 import { readConversation, readView } from '../../store/todos/view.ts'
 import { createBatcher } from '../batcher.ts'
 import type { Parts } from '../parts.ts'
 import { cancelIfLive } from './cancel.ts'
 import { shrink } from './children.ts'
-import type { Send, Sent } from './client.ts'
+import { beside, type Send, type Sent } from './client.ts'
 import { type Conversations, lineOf } from './conversations.ts'
 import { type Keys, replayed } from './idempotency.ts'
 import type { Reply } from './reply.ts'
 import type { SendRate } from './send-rate.ts'
-import { excerpt } from './text.ts'
+import { excerpt, withoutAnswerer } from './text.ts'
 
 interface SubmitterParts extends Pick<Parts, 'database' | 'metrics'> {
   reply: Reply
@@ -50,6 +56,9 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
     runOne: (todo) => addTodo(database, todo),
     runBatch: (todos) => addTodos(database, todos),
   })
+
+  const readOpen = openQuestionReader(database)
+  const answerQuestion = questionAnswerer(database, reply, readOpen)
 
   const inLine = (todo: Omit<NewTodo, 'line'>, queue: Queue): NewTodo => {
     const line = lineOf(queue, todo.clientId, todo.contextId)
@@ -93,7 +102,8 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
 
   return {
     add,
-    submit: async (send, queue, client, push) => {
+    submit: async (given, queue, client, push) => {
+      const send = client ? { ...given, message: withoutAnswerer(given.message) } : given
       const clientId = client?.id ?? null
       if (client) sendRate.spend(client)
       const { message } = send
@@ -109,6 +119,9 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
       const known = key && needsLive && (await readKey(database, key))
       if (known) return replayed(database, key, known, EVERYTHING)
 
+      const answered = await answerQuestion(send, queue, clientId, { key, push })
+      if (answered) return answered
+
       // A sender that has an id for a new todo already does not mean the one at work.
       if (queue.policy.reentry === 'author' && send.id === undefined) {
         // Its open question comes first; else whatever is at work for it.
@@ -116,7 +129,8 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
           live.find((todo) => phaseOf(todo) === 'interrupted') ?? live.find((todo) => todo.front)
         if (addressed) {
           const { id } = addressed
-          return reply({ id, message, scope: EVERYTHING, senderId: clientId, key, push })
+          const to = { id, scope: EVERYTHING, senderId: clientId, request: beside(send) }
+          return reply({ ...to, message, key, push })
         }
       }
       const effects = shrink(client?.effects ?? null, send.effects) ?? undefined
@@ -128,11 +142,20 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
         firstInLine: !message.contextId,
         ...defined({ effects, push, rejected: rejected || undefined }),
       })
-      const todo = key ? await addOnce(fresh, queue, key) : await add(fresh, queue)
+      // What the client may have meant to answer is read beside the add, and only in a conversation.
+      const [todo, open] = await Promise.all([
+        key ? addOnce(fresh, queue, key) : add(fresh, queue),
+        message.contextId ? readOpen({ queue: queue.name, contextId, clientId }) : [],
+      ])
       if (todo && 'view' in todo) return todo
       const view = todo && (await newView(todo, send))
       if (!view) throw new Refusal('forbidden')
-      return { view, after: rejected ? 0 : todo.seq, ...(push && { pushSecret: push.secret }) }
+      return {
+        view,
+        after: rejected ? 0 : todo.seq,
+        ...(open.length > 0 && { receipt: createdBeside(message.messageId, open) }),
+        ...(push && { pushSecret: push.secret }),
+      }
     },
   }
 
@@ -143,19 +166,70 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
     const said = { ...message, taskId, contextId }
     return {
       todo,
-      messages: [{ seq: 1, message: said, receivedAt, answers: null, secret: false }],
+      messages: [{ seq: 1, message: said, receivedAt, ...NOT_AN_ANSWER }],
       artifacts: [],
       metadata: metadata ?? null,
       result: null,
       waitsBehind: null,
+      retriedAs: null,
       direct: false,
     }
   }
 }
 
+type ReadOpen = (conversation: AuthorsConversation) => Promise<OpenQuestion[]>
+
+const openQuestionReader = (database: Database): ReadOpen =>
+  createBatcher<AuthorsConversation, OpenQuestion[]>({
+    runOne: async (one) => (await readOpenQuestions(database, [one]))[0] ?? [],
+    runBatch: (all) => readOpenQuestions(database, all),
+  })
+
+/**
+ * By a queue's policy a message that names no task answers its author's one open question in the
+ * conversation. Null where there is none, where there are more, or where it was answered meanwhile:
+ * then the message makes a task, and never goes into work that asks nothing.
+ */
+const questionAnswerer =
+  (database: Database, reply: Reply, readOpen: ReadOpen) =>
+  async (
+    send: Send,
+    queue: Queue,
+    clientId: string | null,
+    more: { key: SendKey | null; push: KeptPushConfig | undefined },
+  ): Promise<Sent | null> => {
+    const { id, message } = send
+    // A sender that has an id for a new todo already does not mean the one that asks.
+    if (queue.policy.reentry !== 'question' || !message.contextId || id !== undefined) return null
+    const { contextId } = message
+    const [asking, ...others] = await readOpen({ queue: queue.name, contextId, clientId })
+    // Read after the questions, as after the live todos: a repeat never answers a later question.
+    const known = more.key && (await readKey(database, more.key))
+    if (more.key && known) return replayed(database, more.key, known, EVERYTHING)
+    if (!asking || others.length > 0) return null
+    try {
+      const to = { id: asking.id, question: asking.seq, scope: EVERYTHING, senderId: clientId }
+      return await reply({ ...to, ...more, message, request: beside(send) })
+    } catch (error) {
+      if (isRefusal(error, 'wrong_state') || isRefusal(error, 'finished')) return null
+      throw error
+    }
+  }
+
+/** Says of a message that made a todo that its sender is still asked something there. */
+const createdBeside = (messageId: string, open: readonly OpenQuestion[]): Receipt => ({
+  messageId,
+  seq: 1,
+  outcome: 'created',
+  answers: null,
+  openQuestions: open.map(({ id }) => id),
+})
+
+const NOT_AN_ANSWER = { answers: null, secret: false, sender: null, request: null }
+
 /** The todo that a message without one makes, by its queue's policy and its sender's options. */
 const freshTodo = (
-  { id = newId(), message, metadata, priority = 1, timeouts }: Send,
+  { id = newId(), message, metadata, request, priority = 1, timeouts }: Send,
   { name, policy }: Queue,
   facts: Pick<NewTodo, 'clientId' | 'contextId' | 'firstInLine' | 'effects' | 'rejected' | 'push'>,
 ): Omit<NewTodo, 'line'> => ({
@@ -165,7 +239,7 @@ const freshTodo = (
   priority,
   maxAttempts: policy.maxAttempts,
   message: { ...message, taskId: id, contextId: facts.contextId },
-  ...defined({ metadata }),
+  ...defined({ metadata, request }),
   timeouts: { ...policy.timeouts, ...timeouts },
   detail: { text: excerpt(message) },
 })

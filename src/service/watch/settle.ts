@@ -1,6 +1,7 @@
 /**
  * Waiting until a todo settles. A process has one reader for all of them: however many wait, the
- * todos woken at one moment are read in one statement.
+ * todos woken at one moment are read in one statement. What only the poll finds is counted: its wake
+ * was lost, or late by seconds.
  */
 
 import { EVERYTHING } from '../../domain/endpoint.ts'
@@ -12,20 +13,56 @@ import { readSettled, readView } from '../../store/todos/view.ts'
 import { topics } from '../../store/wake/topics.ts'
 import type { Wakes } from '../../store/wake/wake.ts'
 
+/** How soon a read that failed is repeated: the wakes behind it have been spent. */
+const AGAIN_MS = 250
+/** A wake that comes so soon after the poll was on its way, and not lost. */
+const ON_ITS_WAY_MS = 1000
+
+interface SettleParts {
+  database: Database
+  isUnchanged: (id: string) => boolean
+  /** Called for an answer that no wake announced. */
+  onFoundByPoll: () => void
+}
+
 interface Waiter {
   id: string
   after: number
   done(view: TodoView): void
 }
 
-export const createSettle = (database: Database, isUnchanged: (id: string) => boolean) => {
+/** Counts what the poll found, unless its wake comes a moment later. */
+const createPollFinds = (onFoundByPoll: () => void) => {
+  const unannounced = new Map<string, NodeJS.Timeout>()
+  return {
+    found: (id: string): void => {
+      const count = (): void => {
+        unannounced.delete(id)
+        onFoundByPoll()
+      }
+      if (!unannounced.has(id)) unannounced.set(id, setTimeout(count, ON_ITS_WAY_MS).unref())
+    },
+    woken: (id: string): void => {
+      clearTimeout(unannounced.get(id))
+      unannounced.delete(id)
+    },
+  }
+}
+
+export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettleParts) => {
   const waiting = new Map<string, Set<Waiter>>()
+  const pollFinds = createPollFinds(onFoundByPoll)
   let woken = new Set<string>()
+  /** Those among the woken that only the poll asks about. */
+  let polled = new Set<string>()
   let reading = false
+  let isAgain = false
 
   const readWoken = async (): Promise<void> => {
-    const waiters = [...woken].flatMap((id) => [...(waiting.get(id) ?? [])])
+    const [ids, byPoll] = [woken, polled]
+    const waiters = [...ids].flatMap((id) => [...(waiting.get(id) ?? [])])
     woken = new Set()
+    polled = new Set()
     if (waiters.length === 0) return
     // Those who wait for one todo may have begun at different events: read from the earliest.
     const earliest = new Map<string, number>()
@@ -35,12 +72,26 @@ export const createSettle = (database: Database, isUnchanged: (id: string) => bo
     const views = await readSettled(
       database,
       [...earliest].map(([id, after]) => ({ id, after })),
-    )
+    ).catch((error: unknown) => {
+      for (const id of ids) woken.add(id)
+      for (const id of byPoll) polled.add(id)
+      throw error
+    })
     for (const view of views) {
+      if (byPoll.has(view.todo.id)) pollFinds.found(view.todo.id)
       for (const waiter of waiting.get(view.todo.id) ?? []) {
         if (view.todo.statusSeq > waiter.after) waiter.done(view)
       }
     }
+  }
+
+  const readAgain = (): void => {
+    if (isAgain) return
+    isAgain = true
+    setTimeout(() => {
+      isAgain = false
+      void readAllWoken()
+    }, AGAIN_MS).unref()
   }
 
   const readAllWoken = async (): Promise<void> => {
@@ -49,7 +100,8 @@ export const createSettle = (database: Database, isUnchanged: (id: string) => bo
     try {
       while (woken.size > 0) await readWoken()
     } catch {
-      // The database is away: the poll asks for all of them again.
+      // The database is away, and the wakes are spent: they are read again soon, not at the poll.
+      readAgain()
     } finally {
       reading = false
     }
@@ -85,11 +137,16 @@ export const createSettle = (database: Database, isUnchanged: (id: string) => bo
   return {
     settle,
     poll: (): void => {
-      for (const id of waiting.keys()) woken.add(id)
+      for (const id of waiting.keys()) {
+        if (!woken.has(id)) polled.add(id)
+        woken.add(id)
+      }
       if (woken.size > 0) void readAllWoken()
     },
     start: (wakes: Wakes): (() => void)[] => [
       wakes.onPrefix(topics.settled.prefix, (id) => {
+        pollFinds.woken(id)
+        polled.delete(id)
         if (!waiting.has(id)) return
         woken.add(id)
         // Wakes of one moment share a read.

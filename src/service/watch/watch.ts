@@ -48,10 +48,15 @@ interface RunningWatch extends Watch {
 export const createWatch = ({
   database,
   wakes,
+  metrics,
   pollMs,
-}: Pick<Parts, 'database' | 'wakes' | 'pollMs'>): RunningWatch => {
+}: Pick<Parts, 'database' | 'wakes' | 'metrics' | 'pollMs'>): RunningWatch => {
   const recent = createRecentWakes()
-  const settle = createSettle(database, recent.isUnchanged)
+  const settle = createSettle({
+    database,
+    isUnchanged: recent.isUnchanged,
+    onFoundByPoll: () => metrics.answersFoundByPoll.inc(),
+  })
   const follow = createFollow(database, recent.isUnchanged)
   const feed = createFeed(database)
   const offs: (() => void)[] = []

@@ -2,7 +2,7 @@
 import { Refusal } from '../../domain/errors.ts'
 import type { Timeouts } from '../../domain/policy.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
-import type { EventDetail, JsonObject, Message, Todo } from '../../domain/todo.ts'
+import type { EventDetail, JsonObject, Message, RequestFacts, Todo } from '../../domain/todo.ts'
 import {
   isUniqueViolation,
   type Session,
@@ -46,6 +46,8 @@ export interface NewTodo {
   /** For a child: its parent (null where that is gone), its depth, and when it must end at the latest. */
   parent?: { id: string | null; depth: number; closeAt: Date | null }
   effects?: readonly string[]
+  /** What its client said beside the message. */
+  request?: RequestFacts
   /** Its first webhook. */
   push?: KeptPushConfig
 }
@@ -105,8 +107,9 @@ added as (
   on conflict (line) where front do nothing
   returning *),
 added_message as (
-  insert into messages (todo_id, seq, message_id, role, sender, message, received_at)
-  select a.id, 1, ${$.message_id}, 'user', a.client_id, ${$.message}::json, a.created_at from added a),
+  insert into messages (todo_id, seq, message_id, role, sender, message, request, received_at)
+  select a.id, 1, ${$.message_id}, 'user', a.client_id, ${$.message}::json, ${$.request}::json, a.created_at
+  from added a),
 kept_metadata as (
   insert into details (todo_id, metadata)
   select a.id, ${$.metadata}::json from added a where ${$.metadata}::json is not null),
@@ -136,9 +139,9 @@ with batch as materialized (
   select * from unnest(${$.ids}::uuid[], ${$.queues}::text[], ${$.contexts}::text[], ${$.clients}::uuid[],
     ${$.priorities}::smallint[], ${$.max_attempts}::int[], ${$.lines}::uuid[], ${$.schedule_to_start}::int[],
     ${$.start_to_close}::int[], ${$.schedule_to_close}::int[], ${$.heartbeat}::int[], ${$.message_ids}::text[],
-    ${$.messages}::text[], ${$.metadata}::text[], ${$.details}::text[])
+    ${$.messages}::text[], ${$.requests}::text[], ${$.metadata}::text[], ${$.details}::text[])
   as g(id, queue, context_id, client_id, priority, max_attempts, line, schedule_to_start,
-    start_to_close, schedule_to_close, heartbeat, message_id, message, metadata, detail)),
+    start_to_close, schedule_to_close, heartbeat, message_id, message, request, metadata, detail)),
 fresh as materialized (
   select g.*, clock_timestamp() as at, now() + make_interval(secs => g.schedule_to_close) as close_at
   from batch g where exists (select from queues q where q.name = g.queue)),
@@ -153,8 +156,8 @@ added as (
   from fresh f
   returning *),
 said as (
-  insert into messages (todo_id, seq, message_id, role, sender, message, received_at)
-  select f.id, 1, f.message_id, 'user', f.client_id, f.message::json, f.at from fresh f),
+  insert into messages (todo_id, seq, message_id, role, sender, message, request, received_at)
+  select f.id, 1, f.message_id, 'user', f.client_id, f.message::json, f.request::json, f.at from fresh f),
 kept as (
   insert into details (todo_id, metadata)
   select f.id, f.metadata::json from fresh f where f.metadata is not null),
@@ -194,6 +197,7 @@ export const addTodos = async (
     heartbeat: column(({ timeouts }) => timeouts?.heartbeat),
     message_ids: column(({ message }) => message.messageId),
     messages: column(({ message }) => JSON.stringify(message)),
+    requests: column(({ request }) => request && JSON.stringify(request)),
     metadata: column(({ metadata }) => metadata && JSON.stringify(metadata)),
     details: column(({ detail }) => JSON.stringify(detail)),
   })
@@ -270,6 +274,7 @@ const valuesOf = (todo: NewTodo): Record<string, unknown> => ({
   max_attempts: todo.maxAttempts,
   message_id: todo.message.messageId,
   message: JSON.stringify(todo.message),
+  request: todo.request && JSON.stringify(todo.request),
   metadata: todo.metadata && JSON.stringify(todo.metadata),
   detail: JSON.stringify(todo.detail),
   retry_of: todo.retryOf,

@@ -3,7 +3,13 @@
  * rows of a batch.
  */
 import type { State } from '../../domain/lifecycle.ts'
-import type { EventDetail, JoinUntil, JsonObject, Message } from '../../domain/todo.ts'
+import type {
+  EventDetail,
+  JoinUntil,
+  JsonObject,
+  Message,
+  RequestFacts,
+} from '../../domain/todo.ts'
 import { $, joinSql, type ParamName, type Sql, sql } from '../postgres/sql.ts'
 import { keyParameters, type SendKey } from '../todos/idempotency.ts'
 
@@ -19,7 +25,17 @@ export interface Change {
   park?: boolean
   holdSeconds?: number
   message?: Message
-  artifact?: { id: string; json: string; append: boolean; lastChunk: boolean }
+  /** What a todo keeps the message as, once; absent: its id. */
+  keptAs?: string
+  /** What a client said beside it. */
+  request?: RequestFacts
+  artifact?: {
+    id: string
+    json: string
+    append: boolean
+    lastChunk: boolean
+    key?: string | undefined
+  }
   detail?: EventDetail
   summary?: string
   cause?: string
@@ -60,11 +76,13 @@ export const parameters = (change: Change): Record<string, unknown> => ({
   park: change.park,
   hold_seconds: change.holdSeconds,
   message: change.message && JSON.stringify(change.message),
-  message_id: change.message?.messageId,
+  message_id: change.keptAs ?? change.message?.messageId,
+  request: change.request && JSON.stringify(change.request),
   artifact: change.artifact?.json,
   artifact_id: change.artifact?.id,
   append: change.artifact?.append,
   last_chunk: change.artifact?.lastChunk,
+  chunk_key: change.artifact?.key,
   detail: change.detail && JSON.stringify(change.detail),
   summary: change.summary,
   cause: change.cause,
@@ -101,6 +119,7 @@ const BATCH_TYPES = {
   artifact_id: 'text',
   append: 'boolean',
   last_chunk: 'boolean',
+  chunk_key: 'text',
   detail: 'text',
   summary: 'text',
   cause: 'text',

@@ -59,6 +59,9 @@ export interface VerbSql {
 const CREDENTIAL_ASKED = "m.from_state = 'auth-required'"
 const ANSWER = { answers: true, secret: CREDENTIAL_ASKED } as const
 
+/** The question is over, and the todo goes on in its turn: the line's answers come in this order. */
+const STANDS_IN_LINE = { answered_at: 'coalesce(t.answered_at, p.at)' }
+
 /** After the deadline of a request for authorization a message may be the credential all the same. */
 const LATE_CREDENTIAL = `coalesce((select e.verb = 'interrupt' and e.to_state = 'auth-required'
     from events e where e.todo_id = m.id
@@ -130,7 +133,9 @@ const VERB_SQL = {
   resume: { message: ANSWER, one: 'prepared' },
   answer: { message: ANSWER, one: 'prepared' },
   message: { message: { secret: LATE_CREDENTIAL }, one: 'prepared' },
-  defer: { set: { answered_at: 'coalesce(t.answered_at, p.at)' }, message: ANSWER },
+  defer: { set: STANDS_IN_LINE, message: ANSWER },
+  withdraw: { message: {} },
+  withdrawLater: { set: STANDS_IN_LINE, message: {} },
   acknowledge: { acknowledges: true, one: 'prepared' },
   complete: {
     message: {},
@@ -152,6 +157,7 @@ const VERB_SQL = {
   },
   release: { one: 'prepared' },
   reject: { message: {} },
+  cancelHeld: { message: {} },
   cancel: {
     // A cascade; children stand in no line.
     sweep: { among: sql`t.parent_id = any(${$.parents}::uuid[])`, kept: 'planned each time' },

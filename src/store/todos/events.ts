@@ -21,11 +21,19 @@ const FEED_EVENT = `${EVENT.select('e')}, e.position::float8 as position`
 
 /* ------------------------------------------------------- events of some todos */
 
+/**
+ * A chunk that an agent appends may be the one that begins its artifact: readers have nothing that
+ * they could append it to. Looked up when it is read, since seqs become visible in order, while the
+ * statement that writes a chunk may have begun before the chunk ahead of it was committed.
+ */
+const APPENDS = `a.append and exists (select from artifacts b where b.todo_id = a.todo_id
+      and b.artifact_id = a.artifact_id and b.seq < a.seq)`
+
 const afterStatement = statement<Event>(
   'events_after',
   sql`select ${EVENT.select('e')}, m.message,
     case when a.seq is not null then json_build_object(
-      'artifact', a.artifact, 'append', a.append, 'lastChunk', a.last_chunk) end as artifact
+      'artifact', a.artifact, 'append', ${APPENDS}, 'lastChunk', a.last_chunk) end as artifact
   from unnest(${$.ids}::uuid[], ${$.afters}::int[]) as w(id, after)
     cross join lateral (select * from events e where e.todo_id = w.id and e.seq > w.after
       order by e.seq limit ${$.limit}::int) e

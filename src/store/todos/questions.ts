@@ -1,5 +1,6 @@
 /** Open questions, what answered them, and the last progress notes. */
 
+import { INTERRUPT_STATES } from '../../domain/lifecycle.ts'
 import type { EventDetail } from '../../domain/todo.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { readOne } from '../postgres/rows.ts'
@@ -53,6 +54,52 @@ export const readQuestions = async (
     seqs: questions.map(({ seq }) => seq),
   })
   return new Map(rows.map((row) => [row.id, row]))
+}
+
+/** A todo that asks, and the seq of its question. */
+export interface OpenQuestion {
+  id: string
+  seq: number
+}
+
+/** The conversation of one author in a queue. */
+export interface AuthorsConversation {
+  queue: string
+  contextId: string
+  clientId: string | null
+}
+
+/** More of one conversation are not told. */
+const MAX_OPEN = 10
+
+const openStatement = statement<OpenQuestion & { n: number }>(
+  'questions_open',
+  sql`select c.n::int as n, q.id, q.seq
+  from unnest(${$.queues}::text[], ${$.contexts}::text[], ${$.clients}::uuid[])
+    with ordinality as c(queue, context_id, client_id, n)
+  cross join lateral (
+    select t.id, t.status_seq as seq from todos t
+    where t.context_id = c.context_id and t.queue = c.queue
+      and t.client_id is not distinct from c.client_id
+      and t.state in (${INTERRUPT_STATES.map((state) => `'${state}'`).join(', ')})
+      and t.answered_at is null
+    order by t.interrupted_at limit ${String(MAX_OPEN)}) q
+  order by c.n`,
+)
+
+/** The open questions of each conversation, oldest first. */
+export const readOpenQuestions = async (
+  session: Session,
+  conversations: readonly AuthorsConversation[],
+): Promise<OpenQuestion[][]> => {
+  const rows = await session.run(openStatement, {
+    queues: conversations.map(({ queue }) => queue),
+    contexts: conversations.map(({ contextId }) => contextId),
+    clients: conversations.map(({ clientId }) => clientId),
+  })
+  return conversations.map((_, index) =>
+    rows.filter(({ n }) => n === index + 1).map(({ id, seq }) => ({ id, seq })),
+  )
 }
 
 const notesStatement = statement<{ id: string; detail: EventDetail }>(

@@ -6,14 +6,22 @@
 import { isUuid } from '../../base/uuid.ts'
 import type { Scope } from '../../domain/endpoint.ts'
 import { STATUS_VERBS } from '../../domain/lifecycle.ts'
-import type { Artifact, JsonObject, StoredMessage, Todo, TodoView } from '../../domain/todo.ts'
+import {
+  type Artifact,
+  DISCARDED_MEMBER,
+  type Json,
+  type JsonObject,
+  type StoredMessage,
+  type Todo,
+  type TodoView,
+} from '../../domain/todo.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
 import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import { TODO_COLUMNS } from './row.ts'
 import { scopeSql, scopeValues } from './scope.ts'
 
-const MESSAGE = columnsOf<StoredMessage>()(['seq message receivedAt answers secret'])
+const MESSAGE = columnsOf<StoredMessage>()(['seq message receivedAt answers secret sender request'])
 
 interface Chunk {
   append: boolean
@@ -25,6 +33,7 @@ interface Documents {
   artifacts: Chunk[] | null
   details: Pick<TodoView, 'metadata' | 'result' | 'direct'> | null
   waitsBehind: string | null
+  retriedAs: string | null
 }
 
 /** A todo with its documents, as a statement hands it back: one row, and so one object. */
@@ -49,17 +58,58 @@ export const documentsOf = (todo: string, withArtifacts: SqlPart): Sql => sql`
   case when ${withArtifacts} then ${artifactsOf(todo)} end as artifacts,
   (select ${detailsJson('d.direct')} from details d where d.todo_id = ${todo}.id) as details,
   case when ${todo}.state = 'pending' and ${todo}.due_at is null then
-    (select f.id from todos f where f.line = ${todo}.line and f.front) end as "waitsBehind"`
+    (select f.id from todos f where f.line = ${todo}.line and f.front) end as "waitsBehind",
+  case when ${todo}.state = 'failed' and ${todo}.finished_at is not null then
+    (select r.id from todos r where r.retry_of = ${todo}.id) end as "retriedAs"`
 
-/** Chunks in the order they came: a chunk that does not append begins the artifact anew. */
-const assemble = (chunks: readonly Chunk[]): Artifact[] => {
-  const whole = new Map<string, Artifact>()
-  for (const { append, artifact } of chunks) {
-    const before = whole.get(artifact.artifactId)
-    if (append && before) before.parts.push(...artifact.parts)
-    else whole.set(artifact.artifactId, { ...artifact, parts: [...artifact.parts] })
+/** Set as an own member, whatever its name: `__proto__` is one like any other in JSON. */
+const setMember = (object: JsonObject, name: string, value: Json): void => {
+  Object.defineProperty(object, name, {
+    value,
+    enumerable: true,
+    configurable: true,
+    writable: true,
+  })
+}
+
+/**
+ * A chunk joins what came before: parts follow parts, extensions are added, and what else it says
+ * replaces what was said before, member by member in the metadata. What it leaves out stays. Readers
+ * of a stream put chunks together by the same rule.
+ */
+const join = (whole: Artifact, chunk: Artifact): void => {
+  const { name, description, parts, metadata, extensions } = chunk
+  for (const part of parts) whole.parts.push(part)
+  if (name !== undefined) whole.name = name
+  if (description !== undefined) whole.description = description
+  if (metadata) {
+    whole.metadata ??= {}
+    for (const [key, value] of Object.entries(metadata)) setMember(whole.metadata, key, value)
   }
-  return [...whole.values()]
+  if (extensions) {
+    whole.extensions ??= []
+    for (const uri of extensions) whole.extensions.push(uri)
+  }
+}
+
+/**
+ * Chunks in the order they came: a chunk that does not append begins the artifact anew. One that was
+ * dropped is left out.
+ */
+const assemble = (chunks: readonly Chunk[]): Artifact[] => {
+  const all = new Map<string, Artifact>()
+  const joined = new Set<Artifact>()
+  for (const { append, artifact } of chunks) {
+    const before = append ? all.get(artifact.artifactId) : undefined
+    if (before) {
+      join(before, artifact)
+      joined.add(before)
+    } else all.set(artifact.artifactId, artifact)
+  }
+  for (const whole of joined) {
+    if (whole.extensions) whole.extensions = [...new Set(whole.extensions)]
+  }
+  return [...all.values()].filter(({ metadata }) => metadata?.[DISCARDED_MEMBER] !== true)
 }
 
 /** Without `artifacts`, the statement was not asked for them. */
@@ -71,6 +121,7 @@ export const toView = (row: ViewRow, artifacts: boolean): TodoView => ({
   result: row.details?.result ?? null,
   direct: row.details?.direct ?? false,
   waitsBehind: row.waitsBehind,
+  retriedAs: row.retriedAs,
 })
 
 const viewSql = (where: SqlPart, from: SqlPart = 'todos t'): Sql =>
@@ -151,7 +202,7 @@ const asOfStatement = statement<ViewRow>(
   'todos_as_of',
   sql`select ${TODO_COLUMNS('t', AS_OF)}, ${messagesOf('t', 's.seq <= w.seq')} as messages,
     ${artifactsOf('t', 'a.seq <= w.seq')} as artifacts, ${detailsJson('false')} as details,
-    null::uuid as "waitsBehind"
+    null::uuid as "waitsBehind", null::uuid as "retriedAs"
   from unnest(${$.ids}::uuid[], ${$.seqs}::int[]) as w(id, seq)
     join todos t on t.id = w.id
     join events e on e.todo_id = w.id and e.seq = w.seq
@@ -186,18 +237,20 @@ const missingStatement = statement<{ id: string }>(
 export const readMissing = async (session: Session, ids: readonly string[]): Promise<string[]> =>
   (await session.run(missingStatement, { ids })).map(({ id }) => id)
 
-const schemaStatement = statement<{ schema: JsonObject | null }>(
+const schemaStatement = statement<{ schema: JsonObject | null; sender: string | null }>(
   'question_schema',
-  sql`select schema from messages where todo_id = ${$.id}::uuid and seq = ${$.seq}::int`,
+  sql`select schema, sender from messages where todo_id = ${$.id}::uuid and seq = ${$.seq}::int`,
 )
 
-/** The schema that the answer to this question must fit; null where anything goes. */
+/** The schema that the answer to this question must fit, and who asked it; null where anything goes. */
 export const readAnswerSchema = async (
   session: Session,
   id: string,
   question: number,
-): Promise<JsonObject | null> =>
-  (await session.run(schemaStatement, { id, seq: question }))[0]?.schema ?? null
+): Promise<{ schema: JsonObject; sender: string | null } | null> => {
+  const [found] = await session.run(schemaStatement, { id, seq: question })
+  return found?.schema ? { schema: found.schema, sender: found.sender } : null
+}
 
 const heldStatement = statement<Todo & { owed: StoredMessage[] | null }>(
   'todo_held',

@@ -108,8 +108,15 @@ const payloadsOf = (self: string, topics: ReadonlyMap<string, number>): string[]
   return [...full, text]
 }
 
-/** Gathers what goes to the other processes, and sends it together. */
-const createOutgoing = (self: string, connection: () => WakeConnection | null) => {
+/**
+ * Gathers what goes to the other processes, and sends it together. A connection that does not take it
+ * is given up: the next one tells everybody to look at everything.
+ */
+const createOutgoing = (
+  self: string,
+  connection: () => WakeConnection | null,
+  giveUp: (connection: WakeConnection) => void,
+) => {
   let batched = new Map<string, number>()
   let timer: NodeJS.Timeout | null = null
   let sentAt = 0
@@ -124,8 +131,7 @@ const createOutgoing = (self: string, connection: () => WakeConnection | null) =
     batched = new Map()
     sentAt = performance.now()
     sending = true
-    // The connection reports its own failure; the polls make up for what was lost.
-    await current.send(payloadsOf(self, topics)).catch(() => {})
+    await current.send(payloadsOf(self, topics)).catch(() => giveUp(current))
     sending = false
     schedule()
   }
@@ -155,7 +161,11 @@ export const createWakes = (options: WakesOptions): Wakes => {
   const self = randomUUID().slice(0, 8)
   const listeners = createListeners()
   let connection: WakeConnection | null = null
-  const outgoing = createOutgoing(self, () => connection)
+  const outgoing = createOutgoing(
+    self,
+    () => connection,
+    (failed) => lose(failed),
+  )
   /** Called when the current connection is lost. */
   let onLose: () => void = () => {}
   /** Until when other processes count as being there. */

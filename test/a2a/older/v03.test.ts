@@ -265,7 +265,10 @@ test('a task is named by its own id and in its own context, and takes nothing on
   await worker.call('todos.complete', { ...todo.held, acknowledge: 99 })
   const ended = await rowCounts(app)
   const of = { taskId: id }
-  expect(await errorOf(of)).toMatchObject({ code: -32004, data: [{ metadata: { state: 'done' } }] })
+  expect(await errorOf(of)).toMatchObject({
+    code: -32004,
+    data: [{ metadata: { state: 'completed' } }],
+  })
   const stream = await v03.stream('message/stream', { message: textMessage03('x', of) })
   expect(stream.body.error.code).toBe(-32004)
   expect((await v03.call('tasks/cancel', { id })).error.code).toBe(-32002)

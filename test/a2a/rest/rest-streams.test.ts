@@ -4,7 +4,13 @@
 import { request } from 'node:http'
 import { expect, test } from 'vitest'
 import { startApp, startNode } from '../../support/app.ts'
-import { type Answer, agentClient, type Frame, textMessage } from '../../support/clients/actors.ts'
+import {
+  type Answer,
+  agentClient,
+  type Frame,
+  resumeAfter,
+  textMessage,
+} from '../../support/clients/actors.ts'
 import { restClient } from '../../support/clients/rest.ts'
 import { ask, type Claimed, metric, nextOf, saying } from '../../support/steps.ts'
 import { until } from '../../support/until.ts'
@@ -56,7 +62,7 @@ test('a stream of a send shows bare payloads of one member each: task, work, art
     artifact: { artifactId: 'a', parts: [{ text: 'A' }] },
   })
   for (const { id, event } of frames) {
-    expect(id).toMatch(/^\d+$/)
+    expect(id).toMatch(new RegExp(`^${todo.id}:\\d+$`))
     expect(event).toBeUndefined()
   }
 })
@@ -97,7 +103,7 @@ test('what was missed is replayed from the last id, on any node, by either metho
   for (let i = 5; i <= 14; i += 1) await say(todo, `n${i}`)
 
   const other = await startNode(app.databaseUrl, { pollMs: 60_000 })
-  const headers = { 'Last-Event-ID': seen.at(-1)!.id! }
+  const headers = resumeAfter(seen.at(-1)!.id!)
   const streams = await Promise.all(
     [rest, restClient(other.url, 'desk', client.token)].flatMap((side) =>
       METHODS.map((method) => side.stream(method, `/tasks/${todo.id}:subscribe`, { headers })),
@@ -115,7 +121,7 @@ test('what was missed is replayed from the last id, on any node, by either metho
   // Also after the end; and for who saw it, an empty stream.
   const after = await rest.stream('GET', `/tasks/${todo.id}:subscribe`, { headers })
   expect(strip(await after.rest())).toEqual(strip(all[0]!))
-  const last = { 'Last-Event-ID': all[0]!.at(-1)!.id! }
+  const last = resumeAfter(all[0]!.at(-1)!.id!)
   const nothing = await rest.stream('GET', `/tasks/${todo.id}:subscribe`, { headers: last })
   expect(await nothing.rest()).toEqual([])
   await other.stop()
@@ -126,7 +132,7 @@ test.each(['x', '-1', '999999999'])(
   async (cursor) => {
     const todo = await submitAndClaim()
     const answer = await rest.call('GET', `/tasks/${todo.id}:subscribe`, {
-      headers: { 'Last-Event-ID': cursor },
+      headers: resumeAfter(cursor),
     })
     expect([answer.status, answer.body.error.status]).toEqual([400, 'INVALID_ARGUMENT'])
     await worker.call('todos.complete', todo.held)
@@ -203,7 +209,7 @@ test('a silent stream is kept awake by comments, and a server that stops says wh
   expect(await over).toEqual([])
   expect(stream.retries).toHaveLength(1)
   const again = await rest.stream('GET', `/tasks/${id}:subscribe`, {
-    headers: { 'Last-Event-ID': first.id! },
+    headers: resumeAfter(first.id!),
   })
   await rest.call('POST', `/tasks/${id}:cancel`)
   expect((await again.rest()).map(stateOf)).toEqual(['TASK_STATE_CANCELED'])

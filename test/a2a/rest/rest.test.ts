@@ -1,6 +1,6 @@
 // HTTP+JSON of A2A 1.0: every route, as the wire has it.
 // Field cases: one task in two dialects; text survives every path; one meaning of history length;
-// the shape of a list; lists since a moment.
+// the shape of a list; lists since a moment; an answer has a body.
 import { expect, test } from 'vitest'
 import { startApp } from '../../support/app.ts'
 import { a2aClient, agentClient, textMessage } from '../../support/clients/actors.ts'
@@ -13,6 +13,8 @@ const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const rest = restClient(app.url, 'desk', client.token)
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
+
+const atOnce = { returnImmediately: true }
 
 const submitAndClaim = async (text = 'x', more = {}) => {
   await rest.submit(text, more)
@@ -205,6 +207,30 @@ test('bodies of either type are read', async () => {
     headers: { 'Content-Type': 'application/a2a+json; charset=utf-8' },
   })
   expect(status).toBe(200)
+})
+
+test('each answer is an object of JSON, that of a delete too, however often it is called', async () => {
+  const { id } = await rest.submit('x')
+  const configs = `/tasks/${id}/pushNotificationConfigs`
+  const config = { id: 'c', url: 'https://example.com/' }
+  const calls: [string, string, object?][] = [
+    ['POST', '/message:send', { message: textMessage('y'), configuration: atOnce }],
+    ['GET', '/tasks'],
+    ['GET', `/tasks/${id}`],
+    ['POST', configs, config],
+    ['GET', configs],
+    ['GET', `${configs}/c`],
+    ['DELETE', `${configs}/c`],
+    ['DELETE', `${configs}/c`],
+    ['POST', `/tasks/${id}:cancel`],
+  ]
+  for (const [verb, path, body] of calls) {
+    const answer = await rest.call(verb, path, body ? { body } : {})
+    expect([path, answer.status]).toEqual([path, 200])
+    expect(answer.headers.get('content-type')).toMatch(/^application\/json\b/)
+    expect(answer.body).toBeTypeOf('object')
+    if (verb === 'DELETE') expect(answer.body).toEqual({})
+  }
 })
 
 test('HEAD is GET without a body, and OPTIONS tells what a path takes', async () => {

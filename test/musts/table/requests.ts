@@ -10,7 +10,7 @@ export const REQUESTS: Must[] = [
     'a2a/rest/rest-v03.test.ts': ['a path of the one version is not one of the other'],
     'contract/contract.test.ts': [
       'one task is the same facts in every dialect, whoever made it',
-      'a question keeps a stream of 1.0 open and ends one of 0.3',
+      'a question ends the stream of a send, and keeps a subscription of 1.0 open',
     ],
   }),
   must('2', '3.6.2', 'A version that is not served is VersionNotSupportedError', {

@@ -44,7 +44,7 @@ export const STREAMING: Must[] = [
   must('23', '3.1.2', 'The stream closes at the end of the task', {
     [CONTRACT]: ['a stream shows the task, then what becomes of it, and ends with it'],
     [STREAMS]: [
-      'a stream stays open through questions and authorisations, and only the end ends it',
+      'a subscription stays open through questions and authorisations, and only the end ends it',
     ],
   }),
   must('24', '3.5.2', 'Events come in the order in which they were made', {

@@ -12,6 +12,7 @@ const callOf = (agent: Partial<AgentService>, given: Partial<Endpoint> = {}): Ca
   signal: new AbortController().signal,
   lastEventId: null,
   idempotencyKey: null,
+  isPeerThere: () => true,
   requestId: 'request-1',
 })
 
@@ -80,6 +81,8 @@ test('a claimed todo has exactly the shape of the contract', async () => {
         ],
         attemptsTotal: 2,
         metadata: null,
+        sender: 'client-1',
+        extensions: [],
         effects: null,
         children: [],
         deadlines: {},

@@ -14,6 +14,7 @@ const callOf = (operator: Partial<OperatorService>, caller: Caller): Call => ({
   signal: new AbortController().signal,
   lastEventId: null,
   idempotencyKey: null,
+  isPeerThere: () => true,
   requestId: 'request-1',
 })
 
@@ -49,7 +50,7 @@ const QUEUE = { ...queue, createdAt: AT_TEXT, updatedAt: AT_TEXT }
 const vended = { endpoint, token: 'secret' }
 
 const answers: [string, Partial<OperatorService>, object | undefined, object][] = [
-  ['queues.put', { putQueue: async () => queue }, { name: 'a' }, QUEUE],
+  ['queues.put', { putQueue: async () => queue }, { name: 'a' }, { ...QUEUE, warnings: [] }],
   ['queues.list', { listQueues: async () => [queue] }, undefined, { queues: [QUEUE] }],
   ['queues.remove', { removeQueue: async () => undefined }, { name: 'a' }, {}],
   [

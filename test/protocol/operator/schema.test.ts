@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest'
 import type { z } from 'zod'
+import type { JsonObject } from '../../../src/domain/todo.ts'
+import { warningsOf } from '../../../src/protocol/operator/card.ts'
 import { OPERATOR_METHODS } from '../../../src/protocol/operator/methods.ts'
 import * as schema from '../../../src/protocol/operator/schema.ts'
 
@@ -104,17 +106,11 @@ const card = (given: object) => put({ card: given })
 test.each<[string, object, string]>([
   ['an icon that is a script', { iconUrl: 'javascript:alert(1)' }, 'iconUrl'],
   ['documentation without an address', { documentationUrl: 'docs' }, 'documentationUrl'],
-  ['half a provider', { provider: { organization: 'X' } }, 'provider.url'],
-  [
-    'a provider without a name',
-    { provider: { organization: '', url: 'https://x' } },
-    'provider.organization',
-  ],
-  ['a mode that is no media type', { defaultInputModes: ['text'] }, 'defaultInputModes.0'],
-  ['two modes in one', { defaultOutputModes: ['a/b, c/d'] }, 'defaultOutputModes.0'],
+  ['a provider without an address', { provider: { organization: 'X', url: 'x' } }, 'provider.url'],
+  ['an empty mode', { defaultInputModes: [''] }, 'defaultInputModes.0'],
   ['a skill without an id', { skills: [{ name: 'S' }] }, 'skills.0.id'],
   ['a skill with odd tags', { skills: [{ id: 's', tags: 'a' }] }, 'skills.0.tags'],
-  ['a skill with odd modes', { skills: [{ id: 's', inputModes: ['x'] }] }, 'skills.0.inputModes.0'],
+  ['a skill with odd modes', { skills: [{ id: 's', inputModes: [1] }] }, 'skills.0.inputModes.0'],
   ['two skills of one id', { skills: [{ id: 's' }, { id: 's' }] }, 'skills.1.id'],
   [
     'too many skills',
@@ -125,6 +121,22 @@ test.each<[string, object, string]>([
   ['the same in its extended form', { extended: { skills: [{}] } }, 'extended.skills.0.id'],
 ])('a card with %s is refused by name', (_name, given, place) => {
   expect(card(given)).toEqual([`card.${place}`])
+})
+
+test.each<[string, object, string]>([
+  ['half a provider', { provider: { organization: 'X' } }, 'provider'],
+  ['a provider without a name', { provider: { organization: '', url: 'https://x' } }, 'provider'],
+  ['a mode that is no media type', { defaultInputModes: ['text'] }, 'defaultInputModes[0]'],
+  ['two modes in one', { defaultOutputModes: ['a/b, c/d'] }, 'defaultOutputModes[0]'],
+  [
+    'a skill with odd modes',
+    { skills: [{ id: 's', inputModes: ['x'] }] },
+    'skills[0].inputModes[0]',
+  ],
+  ['an unknown ability', { capabilities: { teleporting: true } }, 'capabilities.teleporting'],
+])('a card with %s is taken with a warning', (_name, given, place) => {
+  const read = schema.putQueue.parse({ name: 'a', card: given }).card
+  expect(warningsOf(read as JsonObject).map(({ field }) => field)).toEqual([`card.${place}`])
 })
 
 const extensions = (...list: object[]) => card({ capabilities: { extensions: list } })

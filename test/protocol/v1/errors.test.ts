@@ -1,6 +1,8 @@
+// Field cases: the words of the protocol in errors.
 import { describe, expect, test } from 'vitest'
 import { invalid, REFUSALS, Refusal, type RefusalKind } from '../../../src/domain/errors.ts'
-import { v03Error } from '../../../src/protocol/v03/errors.ts'
+import { STATE_NAMES } from '../../../src/domain/lifecycle.ts'
+import { v03Error, v03RestError } from '../../../src/protocol/v03/errors.ts'
 import {
   A2A_ERRORS,
   API_ERRORS,
@@ -152,9 +154,34 @@ describe('details', () => {
     }
   })
 
+  test('speak of tasks and of their states by the names that the version has for them', () => {
+    for (const kind of KINDS) {
+      for (const state of STATE_NAMES) {
+        const problem = problemOf(
+          kind in REFUSALS
+            ? new Refusal(kind as RefusalKind, { state })
+            : new WireRefusal(kind as WireKind),
+          'r-1',
+        )
+        const [v1, v03] = [a2aError(problem).error, v03Error(problem).error]
+        const [rest, rest03] = [restError(problem).body, v03RestError(problem).body]
+        const text = JSON.stringify([v1, v03, rest, rest03])
+        expect(text).not.toMatch(/todo|"done"|"pending"|"claimed"/i)
+        if (!(kind in REFUSALS) || kind === 'not_found') continue
+        const name = JSON.stringify(v1).match(/"state":"(\w+)"/)?.[1]
+        expect(name).toMatch(/^TASK_STATE_[A-Z_]+$/)
+        expect(JSON.stringify(rest)).toContain(`"state":"${name}"`)
+        const old = name!.slice('TASK_STATE_'.length).toLowerCase().replace('_', '-')
+        expect(JSON.stringify(v03)).toContain(`"state":"${old}"`)
+        const proto = name!.replace('CANCELED', 'CANCELLED')
+        expect(JSON.stringify(rest03)).toContain(`"state":"${proto}"`)
+      }
+    }
+  })
+
   test('hold only strings as metadata', () => {
     const { error } = a2a(new Refusal('limit', { limit: 3, state: 'done' }))
-    expect(error.data).toMatchObject([{ metadata: { state: 'done', limit: '3' } }])
+    expect(error.data).toMatchObject([{ metadata: { state: 'TASK_STATE_COMPLETED', limit: '3' } }])
   })
 
   test('say when to try again, in whole seconds', () => {
@@ -174,7 +201,15 @@ describe('details', () => {
   test('hold the unread messages of a refused completion', () => {
     const message = { messageId: 'm', role: 'ROLE_USER' as const, parts: [{ text: 'wait' }] }
     const at = '2026-01-02T03:04:05.006Z'
-    const owed = { seq: 4, message, receivedAt: new Date(at), answers: null, secret: false }
+    const owed = {
+      seq: 4,
+      message,
+      receivedAt: new Date(at),
+      answers: null,
+      secret: false,
+      sender: null,
+      request: null,
+    }
     expect(api(new Refusal('unread_messages', { unread: [owed] })).error.data).toEqual({
       reason: 'unread_messages',
       unread: [{ seq: 4, message, receivedAt: at }],

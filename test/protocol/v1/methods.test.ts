@@ -38,6 +38,7 @@ interface World {
   watch?: Partial<Watch>
   caller?: Caller
   lastEventId?: string
+  extensions?: string[]
   signal?: AbortSignal
 }
 
@@ -46,6 +47,7 @@ const call = ({
   watch,
   caller = endpoint(['send']),
   lastEventId,
+  extensions = [],
   signal,
 }: World = {}): QueueCall => ({
   services: { client, watch } as unknown as Services,
@@ -54,9 +56,10 @@ const call = ({
   signal: signal ?? new AbortController().signal,
   lastEventId: lastEventId ?? null,
   idempotencyKey: null,
+  isPeerThere: () => true,
   requestId: 'r-1',
   queue: queue(),
-  extensions: new Set(),
+  extensions: new Set(extensions),
   dialect: '1.0',
   setHeader: () => {},
 })
@@ -173,7 +176,7 @@ describe('SendMessage', () => {
 describe('SendStreamingMessage', () => {
   const client = { send: async () => ({ view: pending, after: 1 }) }
 
-  test('shows the task, then what becomes of it, each under its seq', async () => {
+  test('shows the task, then what becomes of it, each under its task and seq', async () => {
     const follow = follows(
       event({ seq: 2 }),
       event({ seq: 3, verb: 'progress' }),
@@ -183,9 +186,9 @@ describe('SendStreamingMessage', () => {
       await run('SendStreamingMessage', { message: hello }, call({ client, watch: { follow } })),
     )
     expect(items.map(({ id, result }) => [id, Object.keys(result as object)[0]])).toEqual([
-      ['1', 'task'],
-      ['2', 'statusUpdate'],
-      ['4', 'statusUpdate'],
+      ['t-7:1', 'task'],
+      ['t-7:2', 'statusUpdate'],
+      ['t-7:4', 'statusUpdate'],
     ])
   })
 
@@ -216,6 +219,7 @@ describe('SubscribeToTask', () => {
     call({
       client: { get: async () => todo },
       watch,
+      extensions: ['urn:switchboard:ext:resumable-streams/v1'],
       ...(lastEventId !== undefined && { lastEventId }),
     })
   const subscribe = (ctx: QueueCall) => run('SubscribeToTask', { id: 't-7' }, ctx)
@@ -230,6 +234,15 @@ describe('SubscribeToTask', () => {
     const items = await collect(await subscribe(over(view({ state: 'claimed', seq: 6 }), '3')))
     expect(items.map(({ id }) => id)).toEqual(['4'])
     expect(following.at(-1)).toBe(3)
+  })
+
+  test('with a cursor, where the client did not ask for the extension, opens with the task all the same', async () => {
+    for (const todo of [view({ state: 'claimed', seq: 6 }), done]) {
+      const bare = { ...over(todo, '3'), extensions: new Set<string>() }
+      const [first, ...rest] = await collect(await subscribe(bare))
+      expect(first?.result).toHaveProperty('task')
+      expect(rest.map(({ id }) => id)).toEqual(todo === done ? [] : ['7'])
+    }
   })
 
   test('of an ended task is refused, but for what a cursor has not seen', async () => {

@@ -7,15 +7,10 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import type { z } from 'zod'
 import { agentCard, extendedCard } from '../../../src/protocol/a2a/card.ts'
+import { PROJECTION, ROLES, TASK_STATES } from '../../../src/protocol/json/enums.ts'
 import { createV1Methods } from '../../../src/protocol/v1/methods.ts'
-import { NESTED, REQUESTS, ROLES, TASK_STATES } from '../../../src/protocol/v1/schema.ts'
-import {
-  fromEvent,
-  fromPage,
-  fromSent,
-  fromTodo,
-  PROJECTION,
-} from '../../../src/protocol/v1/translate.ts'
+import { NESTED, REQUESTS } from '../../../src/protocol/v1/schema.ts'
+import { fromEvent, fromPage, fromSent, fromTodo } from '../../../src/protocol/v1/translate.ts'
 import { type ProtoFacts, type ProtoField, readProto } from '../../support/clients/proto.ts'
 import { event, queue, said, view } from './build.ts'
 

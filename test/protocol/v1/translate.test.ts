@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { STATE_NAMES } from '../../../src/domain/lifecycle.ts'
+import { PROJECTION } from '../../../src/protocol/json/enums.ts'
 import { REQUESTS } from '../../../src/protocol/v1/schema.ts'
 import {
   fromEvent,
   fromPage,
   fromSent,
   fromTodo,
-  PROJECTION,
   toFilter,
   toSend,
 } from '../../../src/protocol/v1/translate.ts'

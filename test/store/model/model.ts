@@ -153,6 +153,7 @@ const stayed = (model: Model, row: Row, { verb }: Step): Partial<Row> => {
     case 'stepBack':
       return { due: 'never', front: false, bell: false }
     case 'defer':
+    case 'withdrawLater':
       return { answered: 1 + Math.max(0, ...model.map(({ answered }) => answered ?? 0)) }
     case 'joined': {
       const seen = row.join!.children.filter((child) => finished(model[child]!))

@@ -21,6 +21,12 @@ export interface RequestOptions {
   signal?: AbortSignal
 }
 
+/** The headers of a subscription that goes on after this event, and begins with what was missed. */
+export const resumeAfter = (id: string) => ({
+  'Last-Event-ID': id,
+  'A2A-Extensions': 'urn:switchboard:ext:resumable-streams/v1',
+})
+
 /** POSTs a body as it is. */
 export const post = async (
   url: string,

@@ -3,13 +3,18 @@ import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
 import { defined } from '../../../base/defined.ts'
 import { CliError, EXIT } from '../../exit.ts'
-import { oneLine, print, printTable } from '../../output.ts'
+import { note, oneLine, plain, print, printTable } from '../../output.ts'
 import { clientCommand, showing } from '../../program.ts'
 
 interface Queue {
   name: string
   card: { description: string }
   policy: { maxAttempts: number; contexts: string; retentionDays?: number }
+}
+
+/** An older server says nothing of what it does not read. */
+interface PutQueue extends Queue {
+  warnings?: { field: string; description: string }[]
 }
 
 export const addQueue = (program: Command): void => {
@@ -21,8 +26,13 @@ export const addQueue = (program: Command): void => {
     .action(
       showing(
         (client, name: string, { card, policy }: { card?: object; policy?: object }) =>
-          client.call<Queue>('queues.put', defined({ name, card, policy })),
-        ({ name }) => print(`queue ${name} is there`),
+          client.call<PutQueue>('queues.put', defined({ name, card, policy })),
+        ({ name, warnings = [] }) => {
+          for (const { field, description } of warnings) {
+            note(plain(`warning: ${field} ${description}`))
+          }
+          print(`queue ${name} is there`)
+        },
       ),
     )
 

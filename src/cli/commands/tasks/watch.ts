@@ -3,7 +3,7 @@
  * so it looks at the claimed tasks now and then, and prints once each one that has gone idle.
  */
 import type { Command } from 'commander'
-import type { StreamedEvent } from '../../../agent-kit/event-stream.ts'
+import type { StreamedEvent } from '../../../agent-kit/connection/event-stream.ts'
 import { defined } from '../../../base/defined.ts'
 import { sleep } from '../../../base/time.ts'
 import type { Client } from '../../client.ts'

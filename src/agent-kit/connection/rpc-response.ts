@@ -1,7 +1,7 @@
 /**
  * What came back: the result of a call, or the refusal in its place, whether or not it is JSON-RPC.
  */
-import { AgentApiError } from './errors.ts'
+import { AgentApiError } from '../errors.ts'
 
 export interface Answer {
   id?: unknown

@@ -4,10 +4,10 @@
  * been silent for three of the server's 15-second comments is taken for dead.
  */
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
-import { defined } from '../base/defined.ts'
-import { backoffMs, sleep } from '../base/time.ts'
+import { defined } from '../../base/defined.ts'
+import { backoffMs, sleep } from '../../base/time.ts'
+import { AgentApiError, type ConnectionError } from '../errors.ts'
 import { asConnectionError } from './batched-calls.ts'
-import { AgentApiError, type ConnectionError } from './errors.ts'
 import { parsed, refusalOf, single } from './rpc-response.ts'
 
 const SILENCE_MS = 45_000

@@ -3,33 +3,32 @@
  * so first (a refused heartbeat, a refused verb, a lease that must have lapsed while the server
  * could not be reached) aborts the one signal, with the reason; after that nothing is reported.
  */
-import { defined } from '../base/defined.ts'
-import { sleep } from '../base/time.ts'
-import type { CallOptions, Connection } from './connection.ts'
+import type { CallOptions, Connection } from '../connection/connection.ts'
 import {
   type AbortReason,
-  AgentApiError,
   AttemptAborted,
   AttemptEnded,
+  ConnectionError,
   meansLost,
-} from './errors.ts'
-import { watchSilence } from './timeouts.ts'
-
-/** The shortest default lease an endpoint can have: beats that keep it keep any other. */
-const SHORTEST_DEFAULT_LEASE_SECONDS = 60
+} from '../errors.ts'
+import { watchSilence } from '../timeouts.ts'
+import { enter } from './blocked.ts'
+import { type Beat, keyOf, leaseMsOf } from './keeper.ts'
+import type { AgentKeeper } from './threaded.ts'
 
 /** The calls that show that the work moves; the server stamps progress for the same ones. */
-const PROGRESS = new Set(['todos.progress', 'todos.say', 'todos.artifact', 'todos.interrupt'])
-
-interface Beat {
-  state: string
-  leaseExpiresAt: string
-  heldUntil?: string
-  unread: number
-}
+const PROGRESS = new Set([
+  'todos.progress',
+  'todos.say',
+  'todos.artifact',
+  'todos.discardArtifacts',
+  'todos.interrupt',
+])
 
 export interface HoldOptions {
   connection: Connection
+  /** Claimed the todo, and so holds it. */
+  keeper: AgentKeeper
   id: string
   fence: string
   /** The lease to ask for; undefined: the endpoint's default, which is not known here. */
@@ -58,83 +57,35 @@ export interface Hold {
    * only `todos.fail` does.
    */
   end<Result>(method: string, params: object): Promise<Result>
-  /** Asks the server now whether the todo is still ours. */
-  beat(): Promise<void>
   abort(reason: AbortReason): void
   /** Stops the heartbeats; what is still held is left to its lease. */
   leave(): void
   /** A hint that the todo was canceled; the server is asked before anything is believed. */
-  hearCanceled(): Promise<void>
+  hearCanceled(because?: string): void
   /** A question is open: the lease stands still, and beats extend the wait by `holdSeconds`. */
   waiting(fence: string, holdSeconds: number | undefined): void
   /** The question was answered, and the answer brought a fresh lease. */
   working(): void
 }
 
-interface LeaseParts {
-  leaseMs: number
-  /** Ends the heartbeats. */
-  signal: AbortSignal
-  renew(options: CallOptions): Promise<void>
-  /** `lapsed`: the lease must have run out by now. */
-  onFailure(error: unknown, lapsed: boolean): void
-}
-
-/** Renews a lease every third of its length. */
-const keepLease = ({ leaseMs, signal, renew, onFailure }: LeaseParts) => {
-  const everyMs = leaseMs / 3
-  const options = {
-    signal,
-    repeatable: true,
-    retryForMs: everyMs,
-    timeoutMs: Math.max(1000, everyMs),
-  }
-  /** The newest moment at which the lease is known to have been ours for its full length. */
-  let renewedAt = performance.now()
-
-  const beat = async (): Promise<void> => {
-    const sentAt = performance.now()
-    try {
-      await renew(options)
-      renewedAt = sentAt
-    } catch (error) {
-      if (!signal.aborted) onFailure(error, performance.now() - renewedAt > leaseMs)
-    }
-  }
-
-  const beats = async (): Promise<void> => {
-    for (;;) {
-      // At moments that all holds of a process have in common, so that their beats share a request.
-      await sleep(everyMs - (performance.now() % everyMs), signal).catch(() => {})
-      if (signal.aborted) return
-      await beat()
-    }
-  }
-  void beats()
-
-  return {
-    beat,
-    renewed: (): void => {
-      renewedAt = performance.now()
-    },
-  }
-}
-
 export const holdTodo = (options: HoldOptions): Hold => {
-  const { connection, id, fence, leaseSeconds, silenceMs, onBeat } = options
+  const { connection, keeper, id, fence, leaseSeconds, silenceMs, onBeat } = options
   const controller = new AbortController()
-  const beating = new AbortController()
-  const leaseMs = (leaseSeconds ?? SHORTEST_DEFAULT_LEASE_SECONDS) * 1000
+  const key = keyOf({ id, fence })
+  const leaseMs = leaseMsOf(leaseSeconds)
   let current = fence
   let endedBy: string | null = null
   let hintedCanceled = false
+  let canceledBecause: string | undefined
   let wait: { holdSeconds: number | undefined } | null = null
 
   const abort = (reason: AbortReason): void => {
     silence.end()
     // The todo is still ours after these two, until its end is reported.
-    if (reason !== 'shutdown' && reason !== 'silent') beating.abort()
-    if (!controller.signal.aborted) controller.abort(new AttemptAborted(reason))
+    if (reason !== 'shutdown' && reason !== 'silent') keeper.drop(key)
+    if (controller.signal.aborted) return
+    const because = reason === 'canceled' ? canceledBecause : undefined
+    controller.abort(new AttemptAborted(reason, because))
   }
 
   const silence = watchSilence(silenceMs, () => abort('silent'))
@@ -145,19 +96,12 @@ export const holdTodo = (options: HoldOptions): Hold => {
     abort(hintedCanceled || error.data.state === 'canceled' ? 'canceled' : 'lease_lost')
   }
 
-  const lease = keepLease({
-    leaseMs,
-    signal: beating.signal,
-    async renew(bounds) {
-      const params = defined({ id, fence: current, leaseSeconds, holdSeconds: wait?.holdSeconds })
-      onBeat(await connection.call<Beat>('todos.heartbeat', params, bounds))
-    },
-    onFailure(error, lapsed) {
-      checkRefusal(error)
-      // Nobody can tell us any more, but another holder may be at work by now. Where we did not
-      // choose the lease we do not know its length, and the fence alone has to protect.
-      if (lapsed && wait === null && leaseSeconds !== undefined) abort('lease_lost')
-    },
+  keeper.on(key, (outcome) => {
+    if ('beat' in outcome) return onBeat(outcome.beat)
+    checkRefusal(outcome.error)
+    // Nobody can tell us any more, but another holder may be at work by now. Where we did not choose
+    // the lease we do not know its length, and the fence alone has to protect.
+    if (outcome.lapsed && wait === null && leaseSeconds !== undefined) abort('lease_lost')
   })
 
   const verb = async <Result>(
@@ -177,6 +121,7 @@ export const holdTodo = (options: HoldOptions): Hold => {
       controller.signal.throwIfAborted()
       throw error
     } finally {
+      enter(id)
       // While the server is slow to answer, it is not the handler that is silent.
       if (moves) silence.heard()
     }
@@ -193,12 +138,12 @@ export const holdTodo = (options: HoldOptions): Hold => {
       const full = { id, fence: current, ...params }
       const bounds = { repeatable: true, retryForMs: leaseMs }
       const result = await connection.call<Result>(method, full, bounds)
-      beating.abort()
+      keeper.drop(key)
       return result
     } catch (error) {
-      // Refused, but still ours: something else may end it. Otherwise nothing can any more.
-      if (error instanceof AgentApiError && !meansLost(error)) endedBy = null
-      else beating.abort()
+      // Refused, or never sent, but still ours: something else may end it. Otherwise nothing can.
+      if (!(error instanceof ConnectionError) && !meansLost(error)) endedBy = null
+      else keeper.drop(key)
       throw error
     }
   }
@@ -217,24 +162,25 @@ export const holdTodo = (options: HoldOptions): Hold => {
     },
     verb,
     end,
-    beat: lease.beat,
     abort,
     leave: () => {
       silence.end()
-      beating.abort()
+      keeper.drop(key)
     },
-    hearCanceled() {
+    hearCanceled(because) {
       hintedCanceled = true
-      return lease.beat()
+      canceledBecause = because
+      keeper.beat(key)
     },
     waiting(next, holdSeconds) {
       current = next
       wait = { holdSeconds }
+      keeper.change(key, { fence: next, holdSeconds }, false)
       silence.pause()
     },
     working() {
       wait = null
-      lease.renewed()
+      keeper.change(key, { fence: current, holdSeconds: undefined }, true)
       silence.resume()
     },
   }

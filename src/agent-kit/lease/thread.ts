@@ -1,0 +1,64 @@
+/**
+ * The thread in which all agents of a process claim and renew their leases. The handlers' thread writes
+ * into shared memory when it last came round; one that has not for too long is not waited for.
+ */
+import { parentPort, workerData } from 'node:worker_threads'
+import { connect } from '../connection/connection.ts'
+import { createKeeper, type Keeper } from './keeper.ts'
+import { type Order, threadClock, toPlain, type Word } from './messages.ts'
+
+const { cameRoundAt } = workerData as { cameRoundAt: Float64Array }
+const port = parentPort!
+const agents = new Map<number, { keeper: Keeper; claims: Map<number, AbortController> }>()
+
+const say = (word: Word): void => port.postMessage(word)
+
+const open = ({ agent, ...order }: Extract<Order, { op: 'open' }>): void => {
+  const keeper = createKeeper({
+    connection: connect(order),
+    mayRenew: () => threadClock() - cameRoundAt[0]! <= order.maxBlockedMs,
+    report: (report) =>
+      say(
+        'beat' in report
+          ? { agent, op: 'renewed', ...report }
+          : { agent, op: 'failed', ...report, error: toPlain(report.error) },
+      ),
+  })
+  agents.set(agent, { keeper, claims: new Map() })
+}
+
+const claim = async ({ agent, call, claim }: Extract<Order, { op: 'claim' }>): Promise<void> => {
+  const { keeper, claims } = agents.get(agent)!
+  const controller = new AbortController()
+  claims.set(call, controller)
+  try {
+    say({ agent, op: 'claimed', call, todos: await keeper.claim(claim, controller.signal) })
+  } catch (error) {
+    say({ agent, op: 'refused', call, error: toPlain(error) })
+  } finally {
+    claims.delete(call)
+  }
+}
+
+port.postMessage('ready')
+port.on('message', (order: Order) => {
+  if (order.op === 'open') return open(order)
+  const known = agents.get(order.agent)
+  if (!known) return
+  const { keeper, claims } = known
+  switch (order.op) {
+    case 'claim':
+      return void claim(order)
+    case 'abort':
+      return claims.get(order.call)?.abort()
+    case 'change':
+      return keeper.change(order.key, order.change, order.renewed)
+    case 'beat':
+    case 'drop':
+      return keeper[order.op](order.key)
+    case 'close':
+      for (const controller of claims.values()) controller.abort()
+      keeper.close()
+      agents.delete(order.agent)
+  }
+})
