@@ -150,7 +150,17 @@ test('bodies and heads that stall', async () => {
   times(300, () => openRaw(head, body.slice(0, 60_000)))
   times(100, () => openRaw(head, body.slice(0, -1)))
   times(300, () => openRaw('POST /a2a/desk HTTP/1.1\r\nHost: x\r\nX-Slow: '))
+  const stalled = openRaw(head, body.slice(0, 1000))
+  let answer = ''
+  stalled.on('data', (chunk: Buffer) => {
+    answer += chunk
+  })
+  stalled.resume()
   await survives(Promise.resolve(), 20)
+  await until(() => answer.startsWith('HTTP/1.1 408') || answer.startsWith('HTTP/1.1 429'), {
+    timeoutMs: 25_000,
+    what: 'an end of the body that stalls',
+  })
 })
 
 test('large bodies whose sends wait for an answer', async () => {
