@@ -4,6 +4,7 @@
  * not have, is a bare array, and a deletion is answered with an object.
  */
 
+import { translated } from '../../base/streams.ts'
 import type { V1Methods } from '../v1/methods.ts'
 import {
   type MethodTable,
@@ -19,11 +20,12 @@ import { protoCard, protoEvent, protoPushConfig, protoSent, protoTask } from './
 import { REST_PARAMS } from './rest-schema.ts'
 import { type Event03, fromTask } from './translate.ts'
 
-async function* protoEvents(
+const protoEvents = (
   items: AsyncIterable<StreamItem<Event03>>,
-): AsyncGenerator<StreamItem<ReturnType<typeof protoEvent>>> {
-  for await (const { result, ...item } of items) yield { ...item, result: protoEvent(result) }
-}
+): AsyncIterable<StreamItem<ReturnType<typeof protoEvent>>> =>
+  translated(items, ({ result, ...item }) => ({
+    made: [{ ...item, result: protoEvent(result) }],
+  }))
 
 /** The row with its answer translated, and optionally with a schema that reads more forms. */
 const answering = <P, R, W>(

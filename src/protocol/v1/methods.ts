@@ -5,6 +5,7 @@
  */
 import type { z } from 'zod'
 import { defined } from '../../base/defined.ts'
+import { firstThen } from '../../base/streams.ts'
 import { withDeadline } from '../../base/time.ts'
 import type { Scope } from '../../domain/endpoint.ts'
 import { invalid, isRefusal, Refusal } from '../../domain/errors.ts'
@@ -146,17 +147,11 @@ const ASKS_INPUT: State = 'input-required'
 const taskThenEvents = (
   ctx: QueueCall,
   view: TodoView,
-): AsyncGenerator<StreamItem<StreamResponse>> => {
+): AsyncIterable<StreamItem<StreamResponse>> => {
   const { id, seq } = view.todo
-  const first = [{ id: String(seq), result: { task: fromTodo(view) } }]
+  const first = { id: String(seq), result: { task: fromTodo(view) } }
   const rest = hasEnded(view.todo) ? nothing() : events(ctx, id, seq, { justRead: true })
   return firstThen(first, rest)
-}
-
-/** The list is emptied: a stream that lasts would keep the whole task as long. */
-async function* firstThen<T>(first: T[], rest: AsyncIterable<T>): AsyncGenerator<T> {
-  yield first.pop()!
-  yield* rest
 }
 
 /**
@@ -168,9 +163,9 @@ const sentThenEvents = (
   view: TodoView,
   historyLength: number | undefined,
   after: number,
-): AsyncGenerator<StreamItem<StreamResponse>> => {
+): AsyncIterable<StreamItem<StreamResponse>> => {
   const { id, seq, state, statusSeq } = view.todo
-  const first = [{ id: sendEventId(id, seq), result: { task: fromTodo(view, historyLength) } }]
+  const first = { id: sendEventId(id, seq), result: { task: fromTodo(view, historyLength) } }
   const asked = state === ASKS_INPUT && (after === 0 || statusSeq > after)
   const isOver = hasEnded(view.todo) || asked
   return firstThen(
