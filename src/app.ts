@@ -118,12 +118,16 @@ const listenerOf = ({ config, lingerMs }: NodeOptions) =>
     lingerMs,
   })
 
+const observabilityOf = ({ config, log }: NodeOptions) => {
+  const metrics = createMetrics()
+  metrics.buildInfo.set({ version: VERSION }, 1)
+  return { log: log ?? createLog(config.logLevel), metrics }
+}
+
 /** A node with everything that can be set, for tests and benchmarks. */
 export const createNode = (options: NodeOptions): Switchboard => {
   const { config } = options
-  const log = options.log ?? createLog(config.logLevel)
-  const metrics = createMetrics()
-  metrics.buildInfo.set({ version: VERSION }, 1)
+  const { log, metrics } = observabilityOf(options)
   const stopping = new AbortController()
   // Each request under way adds a listener, so many at once are no leak.
   setMaxListeners(0, stopping.signal)

@@ -11,7 +11,7 @@ import { DEFAULT_GRACE_MS, DEFAULT_MAX_BLOCKED_MS } from '../src/agent-kit/agent
 import { NODE_DEFAULTS } from '../src/app/options.ts'
 import { WINDOW_MS as OUTAGE_MS } from '../src/base/outages.ts'
 import { addServe } from '../src/cli/commands/node/serve.ts'
-import { LINGER_MS } from '../src/cli/run-until-signal.ts'
+import { LAST_MS } from '../src/cli/run-until-signal.ts'
 import { KEEP_ALIVE_SECONDS, readConfig, VARIABLES } from '../src/config.ts'
 import { DEFAULT_POLICY, LEASE } from '../src/domain/policy.ts'
 import { PROBE_AFTER_MS } from '../src/http/listener.ts'
@@ -255,7 +255,7 @@ test('the limits of a node and its database are those that the docs list', () =>
 const SENTENCES: readonly [file: string, sentence: string][] = [
   ['lifecycle', `The reaper ticks every ${s(reapMs)}`],
   ['lifecycle', 'the alarm (everything in the table but lease and interrupt) every second'],
-  ['lifecycle', `at most ${s(NODE_DEFAULTS.drainMs + LINGER_MS)} after the signal`],
+  ['lifecycle', `at most ${s(NODE_DEFAULTS.drainMs + LAST_MS)} after the signal`],
   ['protocol', `A body of ${LIMIT_BYTES / 1024 ** 2} MiB, read within ${s(TIMEOUT_MS)}`],
   ['board-feed', `each ${s(PING_MS)}`],
   ['board-feed', `${MAX_STREAMS.toLocaleString('en')} streams a node`],

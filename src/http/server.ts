@@ -11,7 +11,7 @@ import type { Log } from '../base/log.ts'
 import type { CardForm } from '../protocol/a2a/card-forms.ts'
 import { type CardSigner, createCardSigner } from '../protocol/a2a/card-signature.ts'
 import { extensionHeader, negotiate } from '../protocol/a2a/extensions.ts'
-import { isBulky, turnOf } from '../protocol/agent/methods.ts'
+import { turnOf } from '../protocol/agent/methods.ts'
 import {
   askedVersion,
   checkVersion,
@@ -36,6 +36,7 @@ import { type OpsParts, opsRouter } from './ops.ts'
 import { createAuth } from './request/auth.ts'
 import type { BodyOptions } from './request/body.ts'
 import { type Cors, createCors } from './request/cors.ts'
+import { closeWithConnection } from './request/pipelined.ts'
 import {
   nameRequest,
   requestedExtensions,
@@ -120,6 +121,7 @@ secure(
 const preparing =
   (cors: Cors) =>
   (req: IncomingMessage, res: ServerResponse): boolean => {
+    closeWithConnection(req, res)
     nameRequest(req, res)
     for (const [name, value] of SECURITY_HEADERS) res.setHeader(name, value)
     return cors(req, res)
@@ -250,7 +252,7 @@ const apiRoute = (parts: BoundedParts, surface: Surface, table: MethodTable): Ro
       tables: [served],
       writeError: apiError,
       batches: true,
-      ...(surface === 'agent' && { turnOf, isBulky }),
+      ...(surface === 'agent' && { turnOf }),
     }),
     body: bodyOptions(parts, ['application/json']),
     open: (_req, facts) => ({

@@ -291,6 +291,8 @@ const leases = (columns: (at: string) => Record<string, string>) => (at: string)
       perHost: 4,
       leaseSeconds: 30,
       busy: new Map(),
+      crowded: { endpoints: [], pairs: [], counts: new Map() },
+      share: 1000,
     })
     return leased.some(({ todoId }) => todoId === id)
   })

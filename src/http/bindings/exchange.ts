@@ -158,7 +158,7 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
       // The connection is closed behind the answer.
       if (stopping?.aborted) await discardBody(req)
       if (answered.kind === 'stream') await sendStream(res, answered, visit)
-      else if (res.closed) return
+      else if (res.closed || req.socket.destroyed) return
       else if (answered.kind === 'json') {
         sendJson(req, res, answered)
         if (res.writableLength > 0) guardUnread(unread, res, visit.admission?.owner)

@@ -218,8 +218,6 @@ class StreamWriter {
   }
 }
 
-const GONE = Symbol('gone')
-
 /**
  * The frames of `source`, given up as soon as the response closes or the signal fires, even while
  * the source is busy with the next one. A Promise.race with one long-lived promise would keep every
@@ -243,11 +241,24 @@ class FramePuller {
 
   readonly #gone = (): void => this.#onGone?.()
 
-  next(): Promise<IteratorResult<Frame | readonly Frame[]> | typeof GONE> {
+  /**
+   * Writes the next frames; false where there are none any more, or nobody waits for them. It is
+   * done here since a loop that awaits the frames would keep them until the next ones come.
+   */
+  writeNext(writer: StreamWriter): Promise<boolean> {
     return new Promise((resolve, reject) => {
-      if (this.#res.closed || this.#signal.aborted) return resolve(GONE)
-      this.#onGone = () => resolve(GONE)
-      this.#iterator.next().then(resolve, reject)
+      if (this.#res.closed || this.#signal.aborted) return resolve(false)
+      let isGone = false
+      this.#onGone = () => {
+        isGone = true
+        resolve(false)
+      }
+      const write = (item: IteratorResult<Frame | readonly Frame[]>): void => {
+        if (isGone) return
+        if (!item.done) writer.write(bytesOf(item.value))
+        resolve(!item.done)
+      }
+      this.#iterator.next().then(write).catch(reject)
     })
   }
 
@@ -309,9 +320,7 @@ export const writeStream = async (
     for (;;) {
       await puller.live(writer)
       await writer.drained()
-      const item = await puller.next()
-      if (item === GONE || item.done) return 'ended'
-      writer.write(bytesOf(item.value))
+      if (!(await puller.writeNext(writer))) return 'ended'
       await writer.drained()
     }
   }

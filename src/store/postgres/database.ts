@@ -117,16 +117,8 @@ const getTypeParser: typeof pg.types.getTypeParser = (oid: number, format?: 'tex
 const FORMS = '-c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex'
 
 export const openDatabase = (options: DatabaseOptions): Database => {
-  const {
-    poolSize,
-    acquireMs,
-    statementMs,
-    lockMs,
-    pooled = false,
-  } = {
-    ...DATABASE_DEFAULTS,
-    ...options,
-  }
+  const limits = { ...DATABASE_DEFAULTS, ...options }
+  const { poolSize, acquireMs, statementMs, lockMs, pooled = false } = limits
   const pool = new pg.Pool({
     connectionString: pooled
       ? options.connectionString
