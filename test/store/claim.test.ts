@@ -3,7 +3,7 @@ import { EVERYTHING } from '../../src/domain/endpoint.ts'
 import { revokeEndpoint } from '../../src/store/admin/endpoints.ts'
 import { readClaimed } from '../../src/store/move/claim.ts'
 import { transitionDue, transitionOne, tryTransition } from '../../src/store/move/move.ts'
-import { openDatabase } from '../../src/store/postgres/database.ts'
+import { openDatabase, type Session } from '../../src/store/postgres/database.ts'
 import { openStore } from '../support/database/store.ts'
 import { addWorker } from '../support/database/worker-endpoint.ts'
 
@@ -113,6 +113,34 @@ test('a holder whose lease has lapsed can no longer write, before and after some
   await expect(transitionOne(database, 'complete', id, held, EVERYTHING)).rejects.toMatchObject({
     kind: 'stale_fence',
   })
+})
+
+/** Completes a todo whose question is answered in between the statement and the look why it did nothing. */
+const completeMeanwhile = async (through: number) => {
+  const id = await add()
+  const [taken] = await claim(['q'], 1)
+  const held = { endpoint: worker, fence: taken!.view.todo.fence }
+  const message = { messageId: 'm', role: 'ROLE_USER' as const, parts: [{ text: 'x' }] }
+  await transitionOne(database, 'interrupt', id, { ...held, asked: 'input-required' }, EVERYTHING)
+  const answering: Session = {
+    ...database,
+    run: async (statement, values) => {
+      if (statement.name.startsWith('todo_standing')) {
+        expect(await tryTransition(database, 'resume', id, { message })).not.toBeNull()
+      }
+      return database.run(statement, values)
+    },
+  }
+  const completed = transitionOne(answering, 'complete', id, { ...held, through }, EVERYTHING)
+  return completed.finally(() => tryTransition(database, 'cancel', id, {}))
+}
+
+test('a row that has come to allow a verb by the time one looks why it did not is moved', async () => {
+  expect(await completeMeanwhile(4)).toMatchObject({ todo: { state: 'done', unread: 0 } })
+})
+
+test('a message that came by then and is not acknowledged is told as unread', async () => {
+  await expect(completeMeanwhile(3)).rejects.toMatchObject({ kind: 'unread_messages' })
 })
 
 test('a lapsed lease at the attempt cap is not claimed again: the reaper ends it', async () => {
