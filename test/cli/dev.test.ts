@@ -44,6 +44,12 @@ test('dev prints addresses, tokens and commands that work as pasted; Ctrl-C ends
   expect((await paste(send!)).stdout).toContain('input-required')
   expect((await paste(answer!)).stdout).toContain('input-required')
   expect((await paste(answer!.replace(/'[^']*'$/, "'3'"))).stdout).toContain('done')
+  const boards = async (): Promise<string | undefined> =>
+    /switchboard_streams_open\{kind="board"\} (\d+)/.exec(
+      await (await fetch(`${url}/metrics`)).text(),
+    )?.[1]
+  // A moment passes until the server is sure that a command before is gone, and not only half-closed.
+  await until(async () => (await boards()) === '0', { what: 'no board is watched yet' })
   const watching = spawn('sh', ['-c', watch!], {
     env: { PATH: process.env.PATH, HOME: folder },
     detached: true,
@@ -54,9 +60,7 @@ test('dev prints addresses, tokens and commands that work as pasted; Ctrl-C ends
   watching.stdout.on('data', (chunk: Buffer) => {
     seen += chunk
   })
-  const boards = async (): Promise<boolean> =>
-    /switchboard_streams_open\{kind="board"\} 1/.test(await (await fetch(`${url}/metrics`)).text())
-  await until(boards, { what: 'the watching command is connected' })
+  await until(async () => (await boards()) === '1', { what: 'the watching command is connected' })
   const another = paste(send!)
   await until(() => seen.includes('input-required'), { what: 'the board, watched' })
   process.kill(-watching.pid!, 'SIGTERM')
