@@ -115,7 +115,7 @@ test('a holder whose lease has lapsed can no longer write, before and after some
   })
 })
 
-/** Completes a todo whose question is answered in between the statement and the look why it did nothing. */
+/** Completes a todo whose question is answered after the statement moved nothing, before the look says why. */
 const completeMeanwhile = async (through: number) => {
   const id = await add()
   const [taken] = await claim(['q'], 1)
@@ -135,11 +135,11 @@ const completeMeanwhile = async (through: number) => {
   return completed.finally(() => tryTransition(database, 'cancel', id, {}))
 }
 
-test('a row that has come to allow a verb by the time one looks why it did not is moved', async () => {
+test('a completion that the row allows by the time of the look at what was in its way goes through', async () => {
   expect(await completeMeanwhile(4)).toMatchObject({ todo: { state: 'done', unread: 0 } })
 })
 
-test('a message that came by then and is not acknowledged is told as unread', async () => {
+test('a completion that does not acknowledge what came meanwhile is refused for unread messages', async () => {
   await expect(completeMeanwhile(3)).rejects.toMatchObject({ kind: 'unread_messages' })
 })
 

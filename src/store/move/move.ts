@@ -176,8 +176,8 @@ const transition = async (
 
 /**
  * Moves one todo, or says why not: not_found, stale_fence, wrong_state (with the state),
- * unread_messages, duplicate (a message id this todo already has). A row that came to allow the verb
- * while we looked why it did not is tried once more.
+ * unread_messages, duplicate (a message id this todo already has). Where the row has come to allow a
+ * holder's verb by the time we look, the verb is tried once more.
  */
 export const transitionOne = async (
   session: Session,
@@ -372,6 +372,6 @@ const whyNot = async (
   if (!from.includes(row.state)) return because(refusal)
   if (when.includes('readAll') && !row.readAll)
     return because(new Refusal('unread_messages', { id }))
-  // Of the holder's verbs all conditions were looked at; of others some were not.
+  // This look checks every condition of a holder's verb, but not every one of the others.
   return { refusal, isOver: by === 'agent' }
 }
