@@ -99,6 +99,19 @@ export interface ClaimedTodo {
   /** What this todo forked, in order. */
   children: Child[]
   traceparent?: string
+  /** What the claim had no room for; the kit reads it before the handler begins. */
+  omitted?: { messages: number; artifactBytes: number }
+}
+
+/** One of what a todo holds, as `todos.documents` lists it: a message, or a chunk of an artifact. */
+export interface ListedDocument {
+  seq: number
+  message?: Message
+  receivedAt?: string
+  answers?: number
+  /** The holder has not acknowledged it. */
+  unread?: true
+  artifact?: { artifact: Artifact; append: boolean; lastChunk: boolean }
 }
 
 /** What an agent says: plain text, or the parts of a message; the kit fills in the rest. */

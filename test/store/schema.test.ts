@@ -98,6 +98,7 @@ test('starts that race migrate an empty database once', async () => {
       '0010_retention',
       '0011_lease_probe',
       '0012_todo_counts',
+      '0013_todo_documents',
     ])
     expect(await pendingMigrations(clone.url)).toEqual([])
   } finally {

@@ -18,6 +18,7 @@ import {
   fromHeartbeat,
   fromInterrupted,
   fromPage,
+  fromPageOfDocuments,
 } from './translate.ts'
 
 const work = ({ caller }: Call) => endpointWith(caller, 'work')
@@ -95,6 +96,11 @@ export const AGENT_METHODS: MethodTable = {
       ({ id }, caller) =>
         agent.get(id, caller),
     fromGot,
+  ),
+  'todos.documents': row(
+    schema.documents,
+    (agent) => (page, caller) => agent.documents(page, caller),
+    fromPageOfDocuments,
   ),
   'todos.list': row(
     todoQuery,

@@ -128,6 +128,7 @@ export const createBoardService = ({ database, registry }: BoardParts): BoardSer
           pageSize: size,
           countTo: COUNTED_TO,
           includeArtifacts: false,
+          documents: 'ends',
         },
         scope,
       )
@@ -135,7 +136,12 @@ export const createBoardService = ({ database, registry }: BoardParts): BoardSer
     },
 
     cards: async (ids, caller) => {
-      const filter = { ids, pageSize: ids.length, includeArtifacts: false }
+      const filter = {
+        ids,
+        pageSize: ids.length,
+        includeArtifacts: false,
+        documents: 'ends' as const,
+      }
       const { todos } = await listTodos(database, filter, watchScope(caller))
       return toCards(todos)
     },

@@ -27,6 +27,7 @@ import type { Moved } from '../../store/move/move.ts'
 import { readAttempts } from '../../store/todos/attempts.ts'
 import { listTodos } from '../../store/todos/list.ts'
 import { readView } from '../../store/todos/view.ts'
+import { type DocumentPage, documentPage } from '../document-page.ts'
 import type { Parts } from '../parts.ts'
 import { checkSchema } from '../tasks/answer-schema.ts'
 import { type ChildTasks, type NewChild, narrower } from '../tasks/children.ts'
@@ -96,6 +97,14 @@ export interface AgentService {
   /** Parks the held todo until the condition holds. */
   join: HolderVerb<{ children: string[]; until: JoinUntil }>
   get(id: string, caller: Caller): Promise<{ view: TodoView; attempts: Attempt[] }>
+  /**
+   * A page of a todo's documents, for what a claim or `get` has left out; with a fence it is refused to
+   * whoever does not hold the todo any more.
+   */
+  documents(
+    page: { id: string; fence?: string; after: number },
+    caller: Caller,
+  ): Promise<DocumentPage>
   list(filter: TodoFilter, caller: Caller): Promise<TodoPage>
 }
 
@@ -205,6 +214,11 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     get: async (id, caller) => {
       const view = orNotFound(await readView(database, id, scopeOf(endpointWith(caller, 'work'))))
       return { view, attempts: await readAttempts(database, id, MAX_ATTEMPTS) }
+    },
+    documents: async ({ id, fence, after }, caller) => {
+      const endpoint = endpointWith(caller, 'work')
+      if (fence !== undefined) await inbox.readOwn({ id, fence }, endpoint)
+      return documentPage(database, id, after, scopeOf(endpoint))
     },
     list: (filter, caller) => listTodos(database, filter, scopeOf(endpointWith(caller, 'work'))),
   }

@@ -1,4 +1,5 @@
 /** What an operator may set while everything runs, and what each value must be. */
+import { fitsHolding, HOLDS } from '../../domain/budget.ts'
 import { invalid } from '../../domain/errors.ts'
 import { IDEMPOTENCY_WINDOW, isIdempotencyWindow } from '../../domain/policy.ts'
 import { PUSH_SETTINGS } from '../../domain/push.ts'
@@ -34,6 +35,15 @@ const SETTINGS: Readonly<Record<string, Setting>> = {
     help: `seconds the key of a send is kept, ${IDEMPOTENCY_WINDOW.minSeconds} at least`,
     accepts: isIdempotencyWindow,
   },
+  ...Object.fromEntries(
+    Object.values(HOLDS).map((holding) => [
+      holding.setting,
+      {
+        help: `${holding.help}, ${holding.min} to ${holding.max}`,
+        accepts: (value: string) => fitsHolding(holding, value),
+      },
+    ]),
+  ),
   default_queue: {
     help: 'the queue whose card is at /.well-known/agent-card.json',
     accepts: (value) => value !== '',

@@ -2,6 +2,7 @@
  * What a client may ask: send, get, list, cancel. Which of the queue's todos it may see follows
  * from the access that it entered with.
  */
+import { ARTIFACT_BYTES } from '../../domain/budget.ts'
 import type { Caller, Endpoint, Scope } from '../../domain/endpoint.ts'
 import { orNotFound, Refusal } from '../../domain/errors.ts'
 import type { BusyPolicy, Timeouts } from '../../domain/policy.ts'
@@ -23,6 +24,7 @@ import { type Access, accessTo } from './access.ts'
 import { cancelTodo } from './cancel.ts'
 import type { Keys } from './idempotency.ts'
 import type { Reply } from './reply.ts'
+import type { SendRate } from './send-rate.ts'
 import type { Submitter } from './submit.ts'
 
 export interface Send {
@@ -75,11 +77,15 @@ interface ClientParts extends Pick<Parts, 'database' | 'registry' | 'metrics'> {
   reply: Reply
   submitter: Submitter
   keys: Keys
+  sendRate: SendRate
   push: Pick<Push, 'vet'>
 }
 
+const tooLarge = (bytes: number): string =>
+  `Its artifacts come to ${bytes} bytes, and an answer holds ${ARTIFACT_BYTES} at most`
+
 export const createClientService = (parts: ClientParts): ClientService => {
-  const { database, registry, reply, submitter, keys, push, metrics } = parts
+  const { database, registry, reply, submitter, keys, sendRate, push, metrics } = parts
   const readBatched = createBatcher<{ id: string; scope: Scope }, TodoView | null>({
     keyOf: ({ scope }) => JSON.stringify(scope),
     runOne: ({ id, scope }) => readView(database, id, scope),
@@ -103,6 +109,7 @@ export const createClientService = (parts: ClientParts): ClientService => {
         if (!queue) throw new Refusal('forbidden')
         return submitter.submit(send, queue, endpoint, vetted(send, endpoint))
       }
+      sendRate.spend(endpoint)
       const key = await keys.of(send, null, endpoint.id)
       return reply({
         id: message.taskId,
@@ -113,7 +120,13 @@ export const createClientService = (parts: ClientParts): ClientService => {
         push: vetted(send, endpoint),
       })
     },
-    get: async (id, scope) => orNotFound(await readBatched({ id, scope })),
+    get: async (id, scope) => {
+      const view = orNotFound(await readBatched({ id, scope }))
+      const bytes = view.omitted?.artifactBytes ?? 0
+      // A task whose artifacts were left out would be taken for one that has none.
+      if (bytes > 0) throw new Refusal('limit', { id, limit: ARTIFACT_BYTES }, tooLarge(bytes))
+      return view
+    },
     list: (filter, scope) => listTodos(database, filter, scope),
     cancel: (id, scope) => cancelTodo(database, metrics, id, scope),
   }

@@ -8,12 +8,12 @@ import { EVERYTHING, type Scope } from '../../domain/endpoint.ts'
 import { invalid, isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { Verb } from '../../domain/lifecycle.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
-import type { Message, Receipt, Todo, TodoView } from '../../domain/todo.ts'
+import type { Message, Receipt, Todo } from '../../domain/todo.ts'
 import type { Change } from '../../store/move/change.ts'
-import { freeLine, type Moved, tryTransition } from '../../store/move/move.ts'
+import { freeLine, type Moved, tryTransition, whyNot } from '../../store/move/move.ts'
 import type { Database, Session } from '../../store/postgres/database.ts'
 import { addKey, readKey, type SendKey } from '../../store/todos/idempotency.ts'
-import { readAnswerSchema, readView } from '../../store/todos/view.ts'
+import { type Brief, readAnswerSchema, readBrief, readView } from '../../store/todos/view.ts'
 import { countEnded } from '../count-ended.ts'
 import type { Parts } from '../parts.ts'
 import type { Push } from '../push/configs.ts'
@@ -62,21 +62,20 @@ const TRIES = 10
 
 export const createReply = ({ database, conversations, push, metrics }: ReplyParts): Reply => {
   /** Null if the todo moved between reading and writing: it has to be read again. */
-  const tryOnce = async (reply: NewReply, view: TodoView): Promise<Replied | null> => {
+  const tryOnce = async (reply: NewReply, brief: Brief): Promise<Replied | null> => {
     const { message, scope, senderId, key, push: config } = reply
-    const { todo } = view
+    const { todo, known } = brief
     if (config && todo.clientId !== senderId) throw new Refusal('forbidden', {}, NOT_ITS_SENDER)
     if (message.contextId !== undefined && message.contextId !== todo.contextId) {
       throw invalid('message.contextId', 'is not the context of this task')
     }
     const before = key && (await readKey(database, key))
     if (before) return replayed(database, key, before, scope)
-    const known = view.messages.find((stored) => stored.message.messageId === message.messageId)
     if (known) {
       if (key) await addKey(database, key, { todoId: todo.id, seq: known.seq })
-      return repeated(view, known.seq)
+      return repeated(database, todo.id, known.seq, scope)
     }
-    if (todo.finishedAt) throw finished(view)
+    if (todo.finishedAt) throw finished(brief)
 
     const expected = reply.question
     if (expected !== undefined && !(asks(todo) && todo.statusSeq === expected)) {
@@ -94,7 +93,12 @@ export const createReply = ({ database, conversations, push, metrics }: ReplyPar
       ? (session) => push.put(session, todo.id, config, EVERYTHING)
       : null
     const accepted = await replyTo(database, todo, change, keep)
-    if (!accepted) return null
+    if (!accepted) {
+      const verb = change.question === undefined ? 'message' : 'resume'
+      const why = await whyNot(database, verb, todo.id, change, scope)
+      if (why.kind === 'limit') throw why
+      return null
+    }
     const { moved, outcome } = accepted
     const { seq } = moved.todo
     if (outcome === 'requeued') countEnded(metrics, moved, 'released')
@@ -102,7 +106,7 @@ export const createReply = ({ database, conversations, push, metrics }: ReplyPar
     if (outcome === 'deferred' && todo.line) conversations.recheckSoon(todo.line)
     const now = await readView(database, todo.id, EVERYTHING)
     return {
-      view: now ?? { ...view, todo: moved.todo },
+      view: orNotFound(now),
       after: seq,
       receipt: { messageId: message.messageId, seq, outcome, answers: change.question ?? null },
       ...(config && { pushSecret: config.secret }),
@@ -111,20 +115,17 @@ export const createReply = ({ database, conversations, push, metrics }: ReplyPar
 
   return async (reply) => {
     for (let tries = 1; ; tries += 1) {
-      const view = orNotFound(await readView(database, reply.id, reply.scope))
-      const replied = await tryOnce(reply, view)
+      const { id, scope, message } = reply
+      const brief = orNotFound(await readBrief(database, id, scope, message.messageId))
+      const replied = await tryOnce(reply, brief)
       if (replied) return replied
-      if (tries >= TRIES) {
-        throw new Refusal('wrong_state', { id: reply.id, state: view.todo.state })
-      }
+      if (tries >= TRIES) throw new Refusal('wrong_state', { id, state: brief.todo.state })
     }
   }
 }
 
-const finished = ({ todo: { id, state }, result }: TodoView): Refusal => {
-  const error = state === 'failed' ? result?.error : null
-  return new Refusal('finished', { id, state, ...(typeof error === 'string' && { error }) })
-}
+const finished = ({ todo: { id, state }, error }: Brief): Refusal =>
+  new Refusal('finished', { id, state, ...(error !== null && { error }) })
 
 /** The question that this answer was checked against; undefined if none waits for one. */
 const checkedAgainst = async (

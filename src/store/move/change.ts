@@ -51,7 +51,30 @@ export interface Change {
   ttlSeconds?: number | null
 }
 
+const sizeOf = (json: string | undefined): number =>
+  json === undefined ? 0 : Buffer.byteLength(json)
+
+/** What a change writes, as JSON, and how many bytes that is; null where it brings nothing. */
+const documentsIn = ({ message, artifact, result }: Change): Record<string, unknown> => {
+  if (!message && !artifact && !result) return { bytes: null, result_bytes: null }
+  const messageJson = message && JSON.stringify(message)
+  const resultJson = result && JSON.stringify(result)
+  const resultBytes = sizeOf(resultJson)
+  return {
+    message: messageJson,
+    message_id: message?.messageId,
+    artifact: artifact?.json,
+    artifact_id: artifact?.id,
+    append: artifact?.append,
+    last_chunk: artifact?.lastChunk,
+    result: resultJson,
+    bytes: sizeOf(messageJson) + sizeOf(artifact?.json) + resultBytes,
+    result_bytes: resultBytes,
+  }
+}
+
 export const parameters = (change: Change): Record<string, unknown> => ({
+  ...documentsIn(change),
   endpoint: change.endpoint,
   fence: change.fence,
   lease_seconds: change.leaseSeconds,
@@ -59,18 +82,11 @@ export const parameters = (change: Change): Record<string, unknown> => ({
   asked: change.asked,
   park: change.park,
   hold_seconds: change.holdSeconds,
-  message: change.message && JSON.stringify(change.message),
-  message_id: change.message?.messageId,
-  artifact: change.artifact?.json,
-  artifact_id: change.artifact?.id,
-  append: change.artifact?.append,
-  last_chunk: change.artifact?.lastChunk,
   detail: change.detail && JSON.stringify(change.detail),
   summary: change.summary,
   cause: change.cause,
   retry_seconds: change.retrySeconds,
   due_seconds: change.dueSeconds,
-  result: change.result && JSON.stringify(change.result),
   direct: change.direct,
   max_wait_seconds: change.maxWaitSeconds,
   schema: change.schema && JSON.stringify(change.schema),
@@ -105,6 +121,8 @@ const BATCH_TYPES = {
   summary: 'text',
   cause: 'text',
   result: 'text',
+  bytes: 'int',
+  result_bytes: 'int',
   direct: 'boolean',
   through: 'int',
 } as const satisfies Partial<Record<ParamName, string>>

@@ -14,8 +14,9 @@ import {
 } from '../../domain/lifecycle.ts'
 import { stateList } from '../postgres/literals.ts'
 import { $, joinSql, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
+import { HELD_BYTES, HELD_DOCUMENTS } from '../todos/size.ts'
 import { alarmAt } from './timeouts.ts'
-import { type Columns, verbSql } from './verbs.ts'
+import { bringsDocument, type Columns, verbSql } from './verbs.ts'
 
 const interruptStates = stateList(INTERRUPT_STATES)
 /** Ends whatever else the row says; a failure is one only without a retry. */
@@ -92,6 +93,13 @@ const LEASE: Readonly<Record<Rule['lease'], Columns>> = {
   keep: {},
 }
 
+/** The sums of what the todo holds (conditions.ts has asked whether there is room). */
+const holdsMore = (verb: Verb): Columns => ({
+  documents: sql`${HELD_DOCUMENTS('t')}
+    + case when ${verbSql(verb).artifact ? 'false' : sql`${$.message}::json is null`} then 0 else 1 end`,
+  document_bytes: sql`${HELD_BYTES('t')} + coalesce(${$.bytes}::int, 0)`,
+})
+
 /** The alarm follows from the other columns, as they are after the move. */
 const withAlarm = (columns: Columns): Columns => {
   const changes = ['state', 'due_at', 'progress_at', 'started_at'].some((name) => name in columns)
@@ -117,6 +125,7 @@ const columns = (verb: Verb): Columns => {
     ...(STATUS_VERBS.includes(verb) && { status_seq: 't.seq + 1', status_at: 'p.at' }),
     ...(row.refund && { attempt: 't.attempt - 1' }),
     ...(message && row.by === 'client' && { unread: 't.unread + 1' }),
+    ...(bringsDocument(verb) && holdsMore(verb)),
     ...(acknowledges && ACKNOWLEDGES),
     ...LEASE[row.lease],
     ...set,

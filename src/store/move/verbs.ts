@@ -3,9 +3,11 @@
  * verb does to the database is read in one place. `t` is the todo as it is locked, `p` the row that was
  * picked of it, `m` the todo as it is after the move.
  */
-import { OPEN_STATES, type Verb } from '../../domain/lifecycle.ts'
+import { HOLDS } from '../../domain/budget.ts'
+import { OPEN_STATES, rule, type Verb } from '../../domain/lifecycle.ts'
 import { stateList } from '../postgres/literals.ts'
 import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
+import { HELD_BYTES, HELD_DOCUMENTS, MAY_HOLD } from '../todos/size.ts'
 import { COME_DUE_AT, READ_NOW } from './conditions.ts'
 import { OUT_OF_TIME, TIMED_OUT } from './timeouts.ts'
 
@@ -38,6 +40,8 @@ export interface VerbSql {
   retryAt?: Sql
   /** Kept as the todo's result, where it is not null. */
   result?: SqlPart
+  /** The result is a report of a bounded length, for which there is always room. */
+  reports?: true
   /** Whether the result was the agent's direct answer, a message without a task. */
   direct?: Sql
   /** Which limit on its time was passed. */
@@ -86,6 +90,10 @@ const gaveUp = (code: string, detail: string) => ({
     'detail', '${detail}') end`,
   detail: errorCode(code),
 })
+
+/** A question that nobody answered is kept once more, in the result. */
+const WITH_QUESTION = `${HELD_BYTES('t')} + coalesce((select coalesce(q.bytes,
+  octet_length(q.message::text)) from messages q where q.todo_id = t.id and q.seq = t.status_seq), 0)`
 
 const REVOKED = gaveUp('endpoint_revoked', 'the endpoint of its holder was revoked')
 
@@ -151,6 +159,7 @@ const VERB_SQL = {
       and t.attempt < t.max_attempts
       then now() + make_interval(secs => ${$.retry_seconds}::double precision) end`,
     result: sql`${$.result}::json`,
+    reports: true,
     detail: sql`(case when m.next_retry_at is null then ${$.detail}::jsonb
       else ${$.detail}::jsonb || jsonb_build_object('retryAt', ${wire('m.next_retry_at')}) end)::json`,
     one: 'prepared',
@@ -178,6 +187,7 @@ const VERB_SQL = {
       'interruptedAt', ${wire('m.former_interrupted_at')},
       'message', (select q.message from messages q
         where q.todo_id = m.id and q.seq = m.former_status_seq))))`,
+    set: { document_bytes: WITH_QUESTION },
     sweep: { order: 't.interrupted_at', kept: 'planned each time' }, // todos_interrupt
   },
   timeOut: {
@@ -239,6 +249,29 @@ export const SWEEP_VERBS = verbsWith('sweep')
 
 /** Verbs of whoever is next in a free line, in the order of their right to it: answers first. */
 export const LINE_VERBS: readonly VerbsWith<'line'>[] = ['resumeLater', 'answerLater', 'unblock']
+
+/** It may bring a document, for which there must be room in the todo. */
+export const bringsDocument = (verb: Verb): boolean =>
+  verbSql(verb).message !== undefined || verbSql(verb).artifact === true
+
+/** Answers, and what ends the holder's attempt, may use the reserve. */
+export const usesReserve = (verb: Verb): boolean => {
+  const { by, attempt } = rule(verb)
+  const ends = by === 'agent' && attempt !== 'keep' && attempt !== 'open'
+  return ends || verbSql(verb).message?.answers === true
+}
+
+/** The todo holds no more than it may once it also holds what is brought. */
+export const hasRoom = (verb: Verb): Sql | string => {
+  if (!bringsDocument(verb)) return 'true'
+  const brought = verbSql(verb).reports
+    ? sql`(${$.bytes}::int - ${$.result_bytes}::int)`
+    : sql`${$.bytes}::int`
+  const most = (of: 'documents' | 'bytes'): string =>
+    `${MAY_HOLD(of)}${usesReserve(verb) ? ` + ${HOLDS[of].reserve}` : ''}`
+  return sql`(coalesce(${brought}, 0) = 0 or (${HELD_DOCUMENTS('t')} < ${most('documents')}
+      and ${HELD_BYTES('t')} + ${brought} <= ${most('bytes')}))`
+}
 
 /** What messages a verb acknowledges, counted. */
 export const readNow = (verb: Verb): SqlPart => (verbSql(verb).acknowledges ? READ_NOW : '0')

@@ -18,6 +18,7 @@ import * as answerLinks from '../../../migrations/0009_answer_links.ts'
 import * as retention from '../../../migrations/0010_retention.ts'
 import * as leaseProbe from '../../../migrations/0011_lease_probe.ts'
 import * as todoCounts from '../../../migrations/0012_todo_counts.ts'
+import * as todoDocuments from '../../../migrations/0013_todo_documents.ts'
 import { sleep } from '../../base/time.ts'
 
 interface Migration {
@@ -45,6 +46,7 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0010_retention', ...retention, down },
   { name: '0011_lease_probe', ...leaseProbe, down },
   { name: '0012_todo_counts', ...todoCounts, down },
+  { name: '0013_todo_documents', ...todoDocuments, down },
 ]
 
 /** The database was migrated by a newer switchboard than this one. */

@@ -5,13 +5,15 @@
  * become visible after a higher one and a cursor would then skip it for good.
  */
 
-import type { Event, FeedEvent, Horizon } from '../../domain/todo.ts'
+import { READ_BYTES } from '../../domain/budget.ts'
+import type { Event, Fact, FeedEvent, Horizon } from '../../domain/todo.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf } from '../postgres/rows.ts'
 import { $, sql } from '../postgres/sql.ts'
 import { topics } from '../wake/topics.ts'
+import { CHUNK_BYTES, MESSAGE_BYTES } from './documents.ts'
 
-const EVENT = columnsOf<Omit<Event, 'message' | 'artifact'>>()(
+const EVENT = columnsOf<Fact>()(
   ['todoId seq queue contextId verb retrying attempt fence owner claimant ready detail at'],
   { from: (e) => `${e}.from_state`, to: (e) => `${e}.to_state` },
 )
@@ -31,19 +33,28 @@ const APPENDS = `a.append and exists (select from artifacts b where b.todo_id = 
 
 const afterStatement = statement<Event>(
   'events_after',
-  sql`select ${EVENT.select('e')}, m.message,
-    case when a.seq is not null then json_build_object(
-      'artifact', a.artifact, 'append', ${APPENDS}, 'lastChunk', a.last_chunk) end as artifact
+  sql`select ${EVENT.select('e')}, e.message, e.cut,
+    case when e.chunk is not null then json_build_object(
+      'artifact', e.chunk, 'append', e.appends, 'lastChunk', e.last_chunk) end as artifact
   from unnest(${$.ids}::uuid[], ${$.afters}::int[]) as w(id, after)
-    cross join lateral (select * from events e where e.todo_id = w.id and e.seq > w.after
-      order by e.seq limit ${$.limit}::int) e
-    left join messages m on m.todo_id = e.todo_id and m.seq = e.seq
-    left join artifacts a on a.todo_id = e.todo_id and a.artifact_id = e.artifact_id
-      and a.seq = e.seq
+    cross join lateral (
+      select s.*, lead(s.upto) over (order by s.seq) > ${READ_BYTES} as cut from (
+        select e.*, m.message, a.artifact as chunk, a.last_chunk, ${APPENDS} as appends,
+          coalesce(${MESSAGE_BYTES('m')}, ${CHUNK_BYTES('a')}, 0) as bytes,
+          sum(coalesce(${MESSAGE_BYTES('m')}, ${CHUNK_BYTES('a')}, 0)::float8) over (order by e.seq) as upto
+        from (select * from events e where e.todo_id = w.id and e.seq > w.after
+            order by e.seq limit ${$.limit}::int) e
+          left join messages m on m.todo_id = e.todo_id and m.seq = e.seq
+          left join artifacts a on a.todo_id = e.todo_id and a.artifact_id = e.artifact_id
+            and a.seq = e.seq) s) e
+  where e.upto <= ${READ_BYTES} or e.upto = e.bytes
   order by e.todo_id, e.seq`,
 )
 
-/** For each todo its events after a seq, oldest first, at most `limit` a todo. */
+/**
+ * For each todo its events after a seq, oldest first, at most `limit` a todo, and as far as their
+ * documents fit into a page: the last one of a page that was cut short says so.
+ */
 export const readEvents = (
   session: Session,
   watched: readonly { id: string; after: number }[],
@@ -54,6 +65,20 @@ export const readEvents = (
     afters: watched.map(({ after }) => after),
     limit,
   })
+
+const factsStatement = statement<Fact>(
+  'events_facts',
+  sql`select ${EVENT.select('e')} from events e
+  where e.todo_id = ${$.id}::uuid and e.seq > ${$.after}::int order by e.seq limit ${$.limit}::int`,
+)
+
+/** The same of one todo, without their documents. */
+export const readFacts = (
+  session: Session,
+  id: string,
+  after: number,
+  limit: number,
+): Promise<Fact[]> => session.run(factsStatement, { id, after, limit })
 
 /* -------------------------------------------------------------------- the feed */
 

@@ -36,6 +36,7 @@ test('the table has every method of the agent API', () => {
     'todos.fork',
     'todos.join',
     'todos.get',
+    'todos.documents',
     'todos.list',
   ])
 })
