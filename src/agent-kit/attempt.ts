@@ -13,7 +13,7 @@ import { AttemptAborted, DocumentError, isRefusal, meansLost, NonRetryable } fro
 import { type Inbox, openInbox } from './inbox.ts'
 import { enter } from './lease/blocked.ts'
 import { type Hold, holdTodo } from './lease/holding.ts'
-import { readRest } from './lease/rest.ts'
+import { isPartial, readRest } from './lease/rest.ts'
 import type { AgentKeeper } from './lease/threaded.ts'
 import type { AgentLog } from './log.ts'
 import { type ClaimedTodo, toMessage } from './wire.ts'
@@ -91,7 +91,7 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
   const run = async (): Promise<void> => {
     let outcome: Outcome
     try {
-      if (todo.omitted) {
+      if (isPartial(todo)) {
         await readRest(todo, hold)
         inbox.add(todo.unread)
       }

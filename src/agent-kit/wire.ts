@@ -69,6 +69,8 @@ export interface Child {
   state: string
   retrying: boolean
   result: JsonObject | null
+  /** What the claim had no room for; the kit reads it before the handler begins. */
+  resultBytes?: number
 }
 
 /** A todo as its claim hands it over. `fence` is a number as a decimal string. */

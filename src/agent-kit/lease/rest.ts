@@ -3,7 +3,7 @@
  * its handler sees what it would have seen of a small one.
  */
 import { assemble } from '../../base/chunks.ts'
-import type { ClaimedTodo, ListedDocument, OwedMessage } from '../wire.ts'
+import type { Child, ClaimedTodo, ListedDocument, OwedMessage } from '../wire.ts'
 import type { Hold } from './holding.ts'
 
 interface DocumentsPage {
@@ -35,12 +35,30 @@ const owedIn = (documents: readonly ListedDocument[]): OwedMessage[] =>
       : [],
   )
 
-/** Completes the todo in place. */
-export const readRest = async (todo: ClaimedTodo, hold: Hold): Promise<void> => {
+const readDocuments = async (todo: ClaimedTodo, hold: Hold): Promise<void> => {
   const documents = await read(hold)
   todo.history = documents.flatMap(({ message }) => message ?? [])
   todo.message = todo.history[0] ?? todo.message
   todo.unread = owedIn(documents)
   todo.artifacts = assemble(documents.flatMap(({ artifact }) => artifact ?? []))
   delete todo.omitted
+}
+
+const isLeftOut = ({ resultBytes }: Child): boolean => resultBytes !== undefined
+
+/** Something of it did not fit. */
+export const isPartial = ({ omitted, children }: ClaimedTodo): boolean =>
+  omitted !== undefined || children?.some(isLeftOut)
+
+/** Completes the todo in place. */
+export const readRest = async (todo: ClaimedTodo, hold: Hold): Promise<void> => {
+  if (todo.omitted) await readDocuments(todo, hold)
+  for (const [index, child] of todo.children.entries()) {
+    if (!isLeftOut(child)) continue
+    const params = { child: child.id }
+    todo.children[index] = await hold.verb('todos.child', params, {
+      repeatable: true,
+      timeoutMs: PAGE_TIMEOUT_MS,
+    })
+  }
 }

@@ -86,5 +86,6 @@ export const documents = z.strictObject({
   fence: fence.exactOptional(),
   after: seq.default(0),
 })
+export const child = held({ child: name })
 export const fork = held({ children })
 export const join = held({ children: childIds, until })

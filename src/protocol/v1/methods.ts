@@ -258,7 +258,7 @@ export const createV1Methods = (options: V1Options) => {
     GetTask: unary(
       REQUESTS.GetTaskRequest,
       async (ctx: QueueCall, { id, historyLength }) => {
-        const view = await ctx.services.client.get(id, answering(ctx))
+        const view = await ctx.services.client.getWhole(id, answering(ctx))
         return fromTodo(shown(ctx, view), historyLength)
       },
       answering,

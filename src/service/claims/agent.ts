@@ -12,6 +12,7 @@ import type {
   Artifact,
   ArtifactChunk,
   Attempt,
+  Child,
   Failure,
   JoinUntil,
   JsonObject,
@@ -23,6 +24,7 @@ import type {
   TodoView,
 } from '../../domain/todo.ts'
 import type { Change } from '../../store/move/change.ts'
+import { readChild } from '../../store/move/children.ts'
 import type { Moved } from '../../store/move/move.ts'
 import { readAttempts } from '../../store/todos/attempts.ts'
 import { listTodos } from '../../store/todos/list.ts'
@@ -105,6 +107,8 @@ export interface AgentService {
     page: { id: string; fence?: string; after: number },
     caller: Caller,
   ): Promise<DocumentPage>
+  /** A child of the held todo, for a result that its claim had no room for. */
+  child: HolderVerb<{ child: string }, Child>
   list(filter: TodoFilter, caller: Caller): Promise<TodoPage>
 }
 
@@ -219,6 +223,10 @@ export const createAgentService = (parts: AgentParts): AgentService => {
       const endpoint = endpointWith(caller, 'work')
       if (fence !== undefined) await inbox.readOwn({ id, fence }, endpoint)
       return documentPage(database, id, after, scopeOf(endpoint))
+    },
+    child: async ({ child, ...held }, caller) => {
+      await inbox.readOwn(held, endpointWith(caller, 'work'))
+      return orNotFound(await readChild(database, held.id, child))
     },
     list: (filter, caller) => listTodos(database, filter, scopeOf(endpointWith(caller, 'work'))),
   }

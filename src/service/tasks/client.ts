@@ -68,6 +68,8 @@ export interface ClientService {
    */
   send(send: Send, access: Access): Promise<Sent>
   get(id: string, scope: Scope): Promise<TodoView>
+  /** As `get`, but refused with limit where its artifacts are more than one answer holds. */
+  getWhole(id: string, scope: Scope): Promise<TodoView>
   list(filter: TodoFilter, scope: Scope): Promise<TodoPage>
   /** A todo canceled before is returned as it is. Refuses: not_found, not_cancelable. */
   cancel(id: string, scope: Scope): Promise<TodoView>
@@ -120,7 +122,8 @@ export const createClientService = (parts: ClientParts): ClientService => {
         push: vetted(send, endpoint),
       })
     },
-    get: async (id, scope) => {
+    get: async (id, scope) => orNotFound(await readBatched({ id, scope })),
+    getWhole: async (id, scope) => {
       const view = orNotFound(await readBatched({ id, scope }))
       const bytes = view.omitted?.artifactBytes ?? 0
       // A task whose artifacts were left out would be taken for one that has none.

@@ -43,6 +43,21 @@ const childrenStatement = statement<Child>(
 export const readChildren = (session: Session, id: string, limit: number): Promise<Child[]> =>
   session.run(childrenStatement, { id, limit })
 
+const childStatement = statement<Child>(
+  'child_read',
+  sql`select ${CHILD.select('c')} from (select c.*, null::int as bytes,
+    (select d.result from details d where d.todo_id = c.id) as result
+    from todos c where c.id = ${$.id}::uuid and c.parent_id = ${$.parent_id}::uuid) c`,
+)
+
+/** One child of this parent, with its result whatever its size; null where it is none. */
+export const readChild = async (
+  session: Session,
+  parentId: string,
+  id: string,
+): Promise<Child | null> =>
+  isUuid(id) ? readOne(session, childStatement, { id, parent_id: parentId }) : null
+
 const strangersStatement = statement<{ id: string }>(
   'children_not',
   sql`select w.id from unnest(${$.ids}::uuid[]) as w(id)

@@ -7,6 +7,7 @@
 import pg from 'pg'
 import { asRefusal, isLost, RUN_AGAIN_TIMES, runsAgain } from './pg-errors.ts'
 import type { Statement, Values } from './statement.ts'
+import { guardParsing } from './too-large.ts'
 
 export { isUniqueViolation } from './pg-errors.ts'
 
@@ -113,7 +114,10 @@ export const openDatabase = (options: DatabaseOptions): Database => {
   pool.on('error', () => {})
   // It would also exit where a broken connection, while the pool closes it, hears that the server shuts
   // down: by then the pool no longer listens.
-  pool.on('connect', (client) => client.on('error', () => {}))
+  pool.on('connect', (client) => {
+    client.on('error', () => {})
+    guardParsing(client)
+  })
 
   let listener: (wakes: readonly Wake[]) => void = () => {}
   const wakeNow = (wakes: readonly Wake[]) => {

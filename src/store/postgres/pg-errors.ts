@@ -4,6 +4,7 @@
  */
 import pg from 'pg'
 import { Refusal } from '../../domain/errors.ts'
+import { isTooLarge } from './too-large.ts'
 
 /** A unique violation of this constraint. */
 export const isUniqueViolation = (error: unknown, constraint: string): boolean =>
@@ -63,9 +64,12 @@ const isUnsent = (error: unknown): boolean => {
   )
 }
 
+const TOO_LARGE = 'This is too large to be read at once'
+
 /** `writes`: if it was sent and only its answer got lost, it may have been done. */
 export const asRefusal = (error: unknown, writes: boolean): unknown => {
   if (isNoId(error)) return new Refusal('not_found')
+  if (isTooLarge(error)) return Object.assign(new Refusal('limit', {}, TOO_LARGE), { cause: error })
   const away = isAway(error)
   if (!away && !isTimeout(error)) return error
   const refusal = new Refusal('unavailable', {

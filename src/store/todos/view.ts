@@ -26,7 +26,8 @@ import { scopeSql, scopeValues } from './scope.ts'
 import { HELD_BYTES } from './size.ts'
 
 interface Documents {
-  messages: StoredMessage[] | null
+  /** Of a large todo these are its ends, and null where there is none. */
+  messages: (StoredMessage | null)[] | null
   artifacts: Chunk[] | null
   details: Pick<TodoView, 'metadata' | 'result' | 'direct'> | null
   waitsBehind: string | null
@@ -44,14 +45,14 @@ const messagesOf = (
 ): string => `(select json_agg(${MESSAGE.json('s')} order by s.seq)
   from messages s where s.todo_id = ${todo}.id and ${until})`
 
-/** The message that it began with, and that of its status. */
-const endsOf = (todo: string): string => messagesOf(todo, `s.seq in (1, ${todo}.status_seq)`)
-/** And one more that is named. */
-const endsAnd = (
-  todo: string,
-  seq: SqlPart,
-): Sql => sql`(select json_agg(${MESSAGE.json('s')} order by s.seq)
-  from messages s where s.todo_id = ${todo}.id and s.seq in (1, ${todo}.status_seq, ${seq}))`
+const messageAt = (todo: string, at: SqlPart): Sql =>
+  sql`(select ${MESSAGE.json('s')} from messages s where s.todo_id = ${todo}.id and ${at})`
+
+/** The message that it began with, that of its status, and between them `also`; null for each that is not there. */
+const endsOf = (todo: string, also: SqlPart = '0'): Sql => sql`json_build_array(
+    ${messageAt(todo, 's.seq = 1')},
+    ${messageAt(todo, sql`s.seq = ${also} and s.seq > 1 and s.seq < ${todo}.status_seq`)},
+    ${messageAt(todo, `s.seq = ${todo}.status_seq and s.seq > 1`)})`
 
 const artifactsOf = (todo: string, until = 'true'): string => `(select json_agg(
     ${CHUNK_JSON('a')} order by a.seq)
@@ -78,7 +79,7 @@ export const documentsOf = (todo: string, withArtifacts: SqlPart, large: SqlPart
 /** Without `artifacts`, the statement was not asked for them. */
 export const toView = (row: ViewRow, artifacts: boolean): TodoView => ({
   todo: row,
-  messages: MESSAGE.revive(row.messages),
+  messages: MESSAGE.revive((row.messages ?? []).filter((message) => message !== null)),
   ...(artifacts && { artifacts: assemble(row.artifacts ?? []) }),
   metadata: row.details?.metadata ?? null,
   result: row.details?.result ?? null,
@@ -145,7 +146,7 @@ export const readView = async (
 
 const endsStatement = statement<ViewRow>(
   'todo_ends',
-  sql`select ${TODO_COLUMNS('t')}, ${endsAnd('t', sql`${$.question}::int`)} as messages,
+  sql`select ${TODO_COLUMNS('t')}, ${endsOf('t', sql`${$.question}::int`)} as messages,
     null::json as artifacts, true as large, ${besidesOf('t')}
   from todos t where t.id = ${$.id}::uuid and ${scopeSql('t')}`,
 )

@@ -37,6 +37,7 @@ test('the table has every method of the agent API', () => {
     'todos.join',
     'todos.get',
     'todos.documents',
+    'todos.child',
     'todos.list',
   ])
 })
