@@ -5,12 +5,14 @@
  */
 import { setMaxListeners } from 'node:events'
 import type { Express } from 'express'
+import { addressOf } from './app/address.ts'
 import { createCore } from './app/core.ts'
+import { httpLimits } from './app/http-limits.ts'
 import { httpObserver, streamObserver } from './app/observe.ts'
 import type { NodeOptions, SwitchboardOptions } from './app/options.ts'
-import { drain } from './background/drain.ts'
+import { drain, type Stop } from './background/drain.ts'
 import { defined } from './base/defined.ts'
-import { createLog } from './base/log.ts'
+import { createLog, type Log } from './base/log.ts'
 import { createMetrics, type Metrics } from './base/metrics.ts'
 import { VERSION } from './base/version.ts'
 import { KEEP_ALIVE_SECONDS } from './config.ts'
@@ -18,9 +20,10 @@ import { createAnswerPage } from './http/board/answer-page.ts'
 import { createSnapshots } from './http/board/cards.ts'
 import { createBoard, createBoardAuth } from './http/board/routes.ts'
 import { createListener } from './http/listener.ts'
-import { createAuth } from './http/request/auth.ts'
+import { type AuthParts, createAuth } from './http/request/auth.ts'
 import { createHttp } from './http/server.ts'
 import { createFeeds } from './http/stream/feeds.ts'
+import { createReauthorizer } from './http/stream/reauthorize.ts'
 import { createCardSigner } from './protocol/a2a/card-signature.ts'
 import { AGENT_METHODS } from './protocol/agent/methods.ts'
 import { type Ready, readyOf, type Transition, transitionOf } from './protocol/json/feed.ts'
@@ -31,6 +34,8 @@ import { createReadiness } from './service/operator/readiness.ts'
 import type { Registry } from './service/registry.ts'
 import type { Sweep } from './service/sweeps/sweeps.ts'
 import type { Hook } from './service/watch/hooks.ts'
+import { topics } from './store/wake/topics.ts'
+import type { Wakes } from './store/wake/wake.ts'
 
 export interface Switchboard {
   start(): Promise<{ url: string }>
@@ -75,6 +80,41 @@ const sseRetryMs = async (registry: Registry): Promise<number> => {
   return value !== undefined && /^\d{1,7}$/.test(value) ? Number(value) : SSE_RETRY_MS
 }
 
+interface RightsParts extends Pick<AuthParts, 'onFailure'> {
+  registry: Pick<Registry, 'authenticate' | 'onExpired'>
+  sessions: Parameters<typeof createBoardAuth>[1]
+  wakes: Pick<Wakes, 'on'>
+  log: Pick<Log, 'warn'>
+}
+
+/** Who a caller is, and what ends when that changes. */
+const createRights = ({ config, recheckMs }: NodeOptions, parts: RightsParts) => {
+  const { registry, onFailure, sessions, wakes, log } = parts
+  const { authenticate } = registry
+  const auth = createAuth({
+    authenticate,
+    adminToken: config.adminToken,
+    ...defined({ onFailure }),
+  })
+  const reauthorizer = createReauthorizer({
+    onChange: (listener) => {
+      wakes.on(topics.endpoints, () => listener())
+      registry.onExpired(listener)
+    },
+    onError: (error) => log.warn({ err: error }, 'a right could not be looked at again'),
+    ...defined({ everyMs: recheckMs }),
+  })
+  return { auth, boardAuth: createBoardAuth(auth, sessions), reauthorizer }
+}
+
+const listenerOf = ({ config, lingerMs }: NodeOptions) =>
+  createListener({
+    host: config.host,
+    port: config.port,
+    keepAliveSeconds: config.keepAliveSeconds ?? KEEP_ALIVE_SECONDS,
+    lingerMs,
+  })
+
 /** A node with everything that can be set, for tests and benchmarks. */
 export const createNode = (options: NodeOptions): Switchboard => {
   const { config } = options
@@ -84,13 +124,8 @@ export const createNode = (options: NodeOptions): Switchboard => {
   const stopping = new AbortController()
   // Each request under way adds a listener, so many at once are no leak.
   setMaxListeners(0, stopping.signal)
-  const listener = createListener({
-    host: config.host,
-    port: config.port,
-    keepAliveSeconds: config.keepAliveSeconds ?? KEEP_ALIVE_SECONDS,
-    lingerMs: options.lingerMs,
-  })
-  const publicUrl = (): string => config.publicUrl ?? listener.url()
+  const listener = listenerOf(options)
+  const publicUrl = addressOf(config, listener.url)
   const core = createCore(options, {
     log,
     metrics,
@@ -103,12 +138,14 @@ export const createNode = (options: NodeOptions): Switchboard => {
   const observe = httpObserver(metrics)
   const { authenticate } = registry
   const { adminToken } = config
-  const onFailure = (): void => observe.unauthenticated?.('operator')
-  const auth = createAuth({ authenticate, adminToken, onFailure })
   const { boardSessions: sessions } = services
-  const boardAuth = createBoardAuth(auth, sessions)
+  const onFailure = (): void => observe.unauthenticated?.('operator')
+  const rights = createRights(options, { registry, sessions, wakes, log, onFailure })
+  const { auth, boardAuth, reauthorizer } = rights
   const { pingMs, maxWaitMs, bodyLimitBytes } = options
   const sse = pingMs === undefined ? undefined : { pingMs }
+
+  const limits = httpLimits(config, log)
 
   const feeds = createFeeds({
     watch: services.watch,
@@ -116,9 +153,11 @@ export const createNode = (options: NodeOptions): Switchboard => {
     boardAuth,
     snapshots: createSnapshots(core.board, services.watch.position),
     sseRetryMs: () => sseRetryMs(registry),
+    reauthorizer,
     log,
     stopping: stopping.signal,
     onStream: (feed) => streamObserver(metrics, feed),
+    bounds: limits.bounds,
     ...defined({ sse }),
   })
   const board = createBoard({
@@ -128,15 +167,18 @@ export const createNode = (options: NodeOptions): Switchboard => {
     operatorTable: OPERATOR_METHODS,
     sessions,
     boardAuth,
+    reauthorizer,
     publicUrl,
     log,
     stopping: stopping.signal,
+    bounds: limits.bounds,
+    maxBodyValues: limits.maxBodyValues,
   })
   const { router, listener: handler } = createHttp({
     services,
     authenticate,
     adminToken,
-    metricsToken: config.metricsToken,
+    ...limits,
     log,
     publicUrl,
     version: VERSION,
@@ -153,19 +195,16 @@ export const createNode = (options: NodeOptions): Switchboard => {
     metrics: createGauges({ database, waiters, metrics, workers }),
     agentTable: AGENT_METHODS,
     operatorTable: OPERATOR_METHODS,
+    reauthorizer,
     feeds: board.use(feeds, createAnswerPage({ links: services.answerLinks, log })),
     stopping: stopping.signal,
     observe,
-    ...defined({ sse, maxWaitMs, bodyLimitBytes }),
+    ...defined({ sse, maxWaitMs, bodyLimitBytes, trustProxy: config.trustProxy ?? undefined }),
   })
 
   /** Calls under way need everything else, so they end first, and get most of the time. */
-  const drained = (): Promise<void> =>
-    drain(
-      [{ part: 'calls', owedMs: 0, run: (ms) => listener.stop(ms) }, ...core.stops],
-      options.drainMs ?? DRAIN_MS,
-      log,
-    )
+  const calls: Stop = { part: 'calls', owedMs: 0, run: (ms) => listener.stop(ms) }
+  const drained = () => drain([calls, ...core.stops], options.drainMs ?? DRAIN_MS, log)
   let stopped: Promise<void> | null = null
 
   return {

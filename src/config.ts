@@ -35,10 +35,24 @@ export interface Config {
   cardKeys: readonly CardKey[]
   adminToken: string | null
   metricsToken: string | null
+  /** How long an answer of /metrics is given again. */
+  metricsCacheSeconds: number
+  /** How many JSON values the body of one request may hold. */
+  maxBodyValues: number
+  /** How many calls one endpoint may have in progress on a node, and how many event streams. */
+  maxCallsPerEndpoint: number
+  maxStreamsPerEndpoint: number
+  /** What bodies and undrained answers may take of memory. Null: a share of the heap's limit. */
+  inFlightMegabytes: number | null
   /** Whether webhooks may be plain http. */
   webhookAllowHttp: boolean
   /** CIDRs, addresses and host names that webhooks may lead to although they are not public. */
   webhookAllow: readonly string[]
+  /**
+   * Which proxies are believed about where a request came from: how many of them there are, or their
+   * addresses. Absent or null: none is.
+   */
+  trustProxy?: number | readonly string[] | null
   logLevel: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace' | 'silent'
 }
 
@@ -104,7 +118,8 @@ const natsUrlProblem = (text: string): string | null => {
 
 const publicUrlProblem = (text: string): string | null => {
   const url = URL.canParse(text) ? new URL(text) : null
-  if (!url || !/^https?:$/.test(url.protocol)) return 'must be a URL with http:// or https://'
+  // The parser would mend what has one slash or three.
+  if (!url || !/^https?:\/\/[^/]/i.test(text)) return 'must be a URL with http:// or https://'
   if (url.username || url.password) return 'must hold no user and no password'
   return url.search || url.hash ? "must hold no '?' and no '#'" : null
 }
@@ -123,6 +138,17 @@ const sound = <T = string>(
       if (message !== null) context.addIssue({ code: 'custom', message })
     })
     .transform(convert)
+
+/** A URL, read without the blanks and line breaks that a file or a shell leaves at its ends. */
+const urlOf = (
+  problem: (text: string) => string | null,
+  convert: (text: string) => string = (text) => text,
+) =>
+  sound(
+    (text) =>
+      /\s/.test(text.trim()) ? 'holds a blank or a line break inside' : problem(text.trim()),
+    (text) => convert(text.trim()),
+  )
 
 const token = (minLength: number) =>
   sound((text) => {
@@ -177,22 +203,48 @@ const flag = z
   .enum(['true', 'false'], { error: 'must be true or false' })
   .transform((text) => text === 'true')
 
+/** Whether the entry is a CIDR, an address, or one of the names that express knows for some. */
+const isProxy = (entry: string): boolean =>
+  ['loopback', 'linklocal', 'uniquelocal'].includes(entry) ||
+  (isTarget(entry) && isIP(entry.split('/')[0] ?? '') !== 0)
+
+const MAX_PROXIES = 10
+
+const proxiesProblem = (text: string): string | null => {
+  const isCount = /^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= MAX_PROXIES
+  const entries = listOf(text)
+  if (isCount || (entries.length > 0 && entries.every(isProxy))) return null
+  return (
+    `must be the number of proxies from 1 to ${MAX_PROXIES}, or a list of their addresses and ` +
+    'CIDRs with commas between, in which loopback, linklocal and uniquelocal may stand'
+  )
+}
+
+const proxies = (text: string): number | readonly string[] =>
+  /^\d+$/.test(text) ? Number(text) : listOf(text)
+
 /** Each member's variable, its value where that is unset, and how it is read. */
 const MEMBERS: { readonly [K in keyof Config]-?: [string, Config[K], z.ZodType<Config[K]>] } = {
-  databaseUrl: ['DATABASE_URL', null, sound(databaseUrlProblem)],
-  directUrl: ['DATABASE_DIRECT_URL', null, sound(databaseUrlProblem)],
-  natsUrl: ['SWITCHBOARD_NATS_URL', null, sound(natsUrlProblem)],
+  databaseUrl: ['DATABASE_URL', null, urlOf(databaseUrlProblem)],
+  directUrl: ['DATABASE_DIRECT_URL', null, urlOf(databaseUrlProblem)],
+  natsUrl: ['SWITCHBOARD_NATS_URL', null, urlOf(natsUrlProblem)],
   dataDir: ['SWITCHBOARD_DATA_DIR', './.switchboard', z.string()],
   host: ['HOST', '127.0.0.1', sound(hostProblem)],
   port: ['PORT', 4100, sound(portProblem, Number)],
   keepAliveSeconds: ['SWITCHBOARD_KEEP_ALIVE_SECONDS', KEEP_ALIVE_SECONDS, wholeNumber(1, 3600)],
-  publicUrl: ['SWITCHBOARD_PUBLIC_URL', null, sound(publicUrlProblem, withoutSlash)],
+  publicUrl: ['SWITCHBOARD_PUBLIC_URL', null, urlOf(publicUrlProblem, withoutSlash)],
   card: ['SWITCHBOARD_CARD', 'hybrid', oneOf('hybrid', '1.0')],
   cardKeys: ['SWITCHBOARD_CARD_KEYS', [], cardKeys],
   adminToken: ['SWITCHBOARD_ADMIN_TOKEN', null, token(16)],
   metricsToken: ['SWITCHBOARD_METRICS_TOKEN', null, token(1)],
+  metricsCacheSeconds: ['SWITCHBOARD_METRICS_CACHE_SECONDS', 5, wholeNumber(0, 60)],
+  maxBodyValues: ['SWITCHBOARD_MAX_BODY_VALUES', 200_000, wholeNumber(1000, 10_000_000)],
+  maxCallsPerEndpoint: ['SWITCHBOARD_MAX_CALLS_PER_ENDPOINT', 1000, wholeNumber(1, 100_000)],
+  maxStreamsPerEndpoint: ['SWITCHBOARD_MAX_STREAMS_PER_ENDPOINT', 1000, wholeNumber(1, 10_000)],
+  inFlightMegabytes: ['SWITCHBOARD_IN_FLIGHT_MB', null, wholeNumber(32, 65_536)],
   webhookAllowHttp: ['SWITCHBOARD_WEBHOOK_ALLOW_HTTP', false, flag],
   webhookAllow: ['SWITCHBOARD_WEBHOOK_ALLOW_CIDRS', [], sound(targetsProblem, listOf)],
+  trustProxy: ['SWITCHBOARD_TRUST_PROXY', null, sound(proxiesProblem, proxies)],
   logLevel: [
     'LOG_LEVEL',
     'info',
@@ -203,14 +255,31 @@ const MEMBERS: { readonly [K in keyof Config]-?: [string, Config[K], z.ZodType<C
 /** Read by the command line, not by the server. */
 const TOLERATED = ['SWITCHBOARD_URL', 'SWITCHBOARD_TOKEN']
 
+/**
+ * What Kubernetes sets in every container beside a service named switchboard: its address, in the
+ * forms that Docker's links had.
+ */
+const OF_KUBERNETES =
+  /^SWITCHBOARD_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$/
+
+/** The variables of this environment that are not ours, and are ignored. */
+export const kubernetesVariables = (env: NodeJS.ProcessEnv): string[] =>
+  Object.keys(env).filter((name) => OF_KUBERNETES.test(name))
+
 /** Otherwise a variable with a typo in its name would do nothing, and say nothing. */
 const unknownVariables = (names: string[]): string[] => {
   const known = [...Object.values(MEMBERS).map(([name]) => name), ...TOLERATED]
   const ours = known.filter((name) => name.startsWith('SWITCHBOARD_'))
   return names
-    .filter((name) => name.startsWith('SWITCHBOARD_') && !known.includes(name))
+    .filter(
+      (name) =>
+        name.startsWith('SWITCHBOARD_') && !known.includes(name) && !OF_KUBERNETES.test(name),
+    )
     .map((name) => `${name} is not a variable of switchboard, which has ${ours.join(', ')}`)
 }
+
+/** A node that listens on this has no address of its own to name. */
+export const isEveryAddress = (host: string): boolean => ['0.0.0.0', '::', '[::]'].includes(host)
 
 /** Throws ConfigError. */
 export const readConfig = (env: NodeJS.ProcessEnv): Readonly<Config> => {

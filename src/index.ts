@@ -4,7 +4,14 @@
  */
 export { type Agent, type AgentOptions, createAgent } from './agent-kit/agent.ts'
 export type { Handler, UnreadPolicy } from './agent-kit/attempt.ts'
-export type { ArtifactChunk, AskOptions, Context, NewChild, Outcome } from './agent-kit/context.ts'
+export type {
+  ArtifactChunk,
+  AskOptions,
+  Context,
+  EventOptions,
+  NewChild,
+  Outcome,
+} from './agent-kit/context.ts'
 export {
   AgentApiError,
   AnswerTimeout,
@@ -25,6 +32,7 @@ export {
   type OwedMessage,
   type Part,
   type PriorAttempt,
+  type RequestFacts,
   type Sayable,
   textOf,
 } from './agent-kit/wire.ts'

@@ -1,7 +1,8 @@
+// Field cases: addresses with leftovers; variables of Kubernetes.
 import path from 'node:path'
 import pg from 'pg'
 import { describe, expect, test } from 'vitest'
-import { ConfigError, readConfig } from '../src/config.ts'
+import { ConfigError, kubernetesVariables, readConfig } from '../src/config.ts'
 import { newJwk } from './support/clients/jwk.ts'
 
 const problemsOf = (env: NodeJS.ProcessEnv): string[] => {
@@ -29,8 +30,14 @@ describe('what is read', () => {
       cardKeys: [],
       adminToken: null,
       metricsToken: null,
+      metricsCacheSeconds: 5,
+      maxBodyValues: 200_000,
+      maxCallsPerEndpoint: 1000,
+      maxStreamsPerEndpoint: 1000,
+      inFlightMegabytes: null,
       webhookAllowHttp: false,
       webhookAllow: [],
+      trustProxy: null,
       logLevel: 'info',
     })
   })
@@ -50,8 +57,14 @@ describe('what is read', () => {
       SWITCHBOARD_CARD_KEYS: JSON.stringify(jwk),
       SWITCHBOARD_ADMIN_TOKEN: 'sixteen-letters!',
       SWITCHBOARD_METRICS_TOKEN: 'm',
+      SWITCHBOARD_METRICS_CACHE_SECONDS: '0',
+      SWITCHBOARD_MAX_BODY_VALUES: '1000',
+      SWITCHBOARD_MAX_CALLS_PER_ENDPOINT: '7',
+      SWITCHBOARD_MAX_STREAMS_PER_ENDPOINT: '8',
+      SWITCHBOARD_IN_FLIGHT_MB: '64',
       SWITCHBOARD_WEBHOOK_ALLOW_HTTP: 'true',
       SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: '10.0.0.0/8, localhost',
+      SWITCHBOARD_TRUST_PROXY: '2',
       LOG_LEVEL: 'debug',
     }
     expect(readConfig(env)).toEqual({
@@ -67,8 +80,14 @@ describe('what is read', () => {
       cardKeys: [{ kid: 'k', alg: 'ES256', jwk: expect.objectContaining({ d: jwk.d }) }],
       adminToken: 'sixteen-letters!',
       metricsToken: 'm',
+      metricsCacheSeconds: 0,
+      maxBodyValues: 1000,
+      maxCallsPerEndpoint: 7,
+      maxStreamsPerEndpoint: 8,
+      inFlightMegabytes: 64,
       webhookAllowHttp: true,
       webhookAllow: ['10.0.0.0/8', 'localhost'],
+      trustProxy: 2,
       logLevel: 'debug',
     })
   })
@@ -134,7 +153,17 @@ describe('what is refused', () => {
     expect(problemsOf({ PORT: port })).toEqual(['PORT must be a number from 0 to 65535'])
   })
 
-  test.each(['ftp://h', 'https://h/?a=1', 'https://h/#a', '//h'])('%j is no public URL', (url) => {
+  test.each([
+    'ftp://h',
+    'https://h/?a=1',
+    'https://h/#a',
+    '//h',
+    'https:/h',
+    'https:///h',
+    'https:h',
+    'https://h/a b',
+    'https://h/a\nb',
+  ])('%j is no public URL', (url) => {
     expect(problemsOf({ SWITCHBOARD_PUBLIC_URL: url })).toHaveLength(1)
   })
 
@@ -158,6 +187,53 @@ describe('what is refused', () => {
     '%j is no list of where webhooks may lead',
     (list) => {
       expect(problemsOf({ SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: list })).toHaveLength(1)
+    },
+  )
+
+  test('a URL is read without the blanks and line breaks at its ends, and refused with one inside', () => {
+    const urls = {
+      SWITCHBOARD_PUBLIC_URL: 'https://tasks.example',
+      DATABASE_URL: 'postgres://h/db',
+      DATABASE_DIRECT_URL: 'postgres://h/db',
+      SWITCHBOARD_NATS_URL: 'nats://h:4222',
+    }
+    const around = Object.entries(urls).map(([name, url]) => [name, ` \t${url}\r\n`])
+    expect(readConfig(Object.fromEntries(around))).toEqual(readConfig(urls))
+    for (const [name, url] of Object.entries(urls)) {
+      const [problem, ...more] = problemsOf({ [name]: url.replace('h', 'h h') })
+      expect([problem, more]).toEqual([`${name} holds a blank or a line break inside`, []])
+    }
+  })
+
+  test('what Kubernetes sets for a service of our name is ignored, and what looks like it is not', () => {
+    const set = {
+      SWITCHBOARD_SERVICE_HOST: '10.0.0.1',
+      SWITCHBOARD_SERVICE_PORT: '4100',
+      SWITCHBOARD_SERVICE_PORT_HTTP: '4100',
+      SWITCHBOARD_PORT: 'tcp://10.0.0.1:4100',
+      SWITCHBOARD_PORT_4100_TCP: 'tcp://10.0.0.1:4100',
+      SWITCHBOARD_PORT_4100_TCP_PROTO: 'tcp',
+      SWITCHBOARD_PORT_4100_TCP_PORT: '4100',
+      SWITCHBOARD_PORT_4100_TCP_ADDR: '10.0.0.1',
+    }
+    expect(readConfig(set)).toEqual(readConfig({}))
+    expect(kubernetesVariables({ ...set, HOST: '::' })).toEqual(Object.keys(set))
+    expect(problemsOf({ SWITCHBOARD_PORTS: '1', SWITCHBOARD_SERVICE: 'x' })).toHaveLength(2)
+  })
+
+  test.each([
+    ['1', 1],
+    ['10', 10],
+    ['loopback', ['loopback']],
+    ['10.0.0.0/8, fd00::/8,192.0.2.7', ['10.0.0.0/8', 'fd00::/8', '192.0.2.7']],
+  ])('SWITCHBOARD_TRUST_PROXY=%s is read', (text, value) => {
+    expect(readConfig({ SWITCHBOARD_TRUST_PROXY: text }).trustProxy).toEqual(value)
+  })
+
+  test.each(['0', '11', 'true', 'proxy.example', '10.0.0.0/33', '1.2.3', ','])(
+    '%j names no proxies',
+    (list) => {
+      expect(problemsOf({ SWITCHBOARD_TRUST_PROXY: list })).toHaveLength(1)
     },
   )
 

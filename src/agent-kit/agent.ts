@@ -155,9 +155,9 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
         // The claim itself waits for what becomes ready.
         const url = `${base}/agent/events?ready=none`
         for await (const event of readEvents({ url, token: options.token, signal })) {
-          const about = event.data as { id?: string } | null
+          const about = event.data as { id?: string; reason?: string } | null
           // An older server sends `ready` all the same.
-          if (event.name !== 'ready') active.get(about?.id ?? '')?.hear(event.name)
+          if (event.name !== 'ready') active.get(about?.id ?? '')?.hear(event.name, about?.reason)
         }
       } catch (error) {
         log.warn({ error: describe(error) }, 'no signals from the server; going on without')

@@ -53,7 +53,7 @@ export interface RunningAttempt {
   /** Resolves, never rejects, once nothing more will be reported for this todo. */
   readonly done: Promise<void>
   /** Takes in a signal of /agent/events about this todo. */
-  hear(name: string): void
+  hear(name: string, because?: string): void
   /** Tells the handler to stop. What it still holds is then handed back, not failed. */
   shutDown(): void
   /** Hands the todo back although its handler does not stop. */
@@ -168,8 +168,8 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
       return hold.asking
     },
     done,
-    hear(name) {
-      if (name === 'canceled') hold.hearCanceled()
+    hear(name, because) {
+      if (name === 'canceled') hold.hearCanceled(because)
       else inbox.nudge()
     },
     shutDown: () => hold.abort('shutdown'),
@@ -224,11 +224,15 @@ const endingOf = (outcome: Outcome): object => {
     const what = `What the handler returned is a ${typeof outcome}, which JSON has no form for`
     throw new DocumentError('unserializable', what, '')
   }
-  const { message, artifacts, ...rest } = outcome
+  const { answer, message = answer, artifacts, ...rest } = outcome
+  // Some clients show the final message alone, others the artifacts alone: this is in both.
+  const both = answer === undefined ? [] : [{ name: 'answer', parts: toMessage(answer).parts }]
+  const all = [...(artifacts ?? []), ...both]
   return defined({
     ...rest,
     message: message === undefined ? undefined : toMessage(message),
-    artifacts: artifacts?.map((given) => ({ artifactId: randomUUID(), ...given })),
+    artifacts:
+      all.length > 0 ? all.map((given) => ({ artifactId: randomUUID(), ...given })) : undefined,
   })
 }
 

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { defined } from '../base/defined.ts'
 import { sleep } from '../base/time.ts'
 import { describe } from './described.ts'
-import { isForGood, isRefusal } from './errors.ts'
+import { type AgentApiError, isForGood, isRefusal } from './errors.ts'
 import type { Inbox, Listener } from './inbox.ts'
 import type { Hold } from './lease/holding.ts'
 import { runTool, type ToolOptions } from './timeouts.ts'
@@ -51,6 +51,13 @@ export interface ArtifactChunk extends Omit<Artifact, 'artifactId'> {
   artifactId?: string
   append?: boolean
   lastChunk?: boolean
+  /** Of the event that brings the chunk; `metadata` is the artifact's own. */
+  eventMetadata?: JsonObject
+}
+
+export interface EventOptions {
+  /** Of the event, for clients that follow the task; a message's own goes into the message. */
+  metadata?: JsonObject
 }
 
 /** What a handler may return; the todo is then complete. A string is the final message. */
@@ -60,6 +67,8 @@ export type Outcome =
   | string
   | {
       message?: Sayable
+      /** The final message, unless there is another one, and an artifact of the same parts. */
+      answer?: Sayable
       artifacts?: (Omit<Artifact, 'artifactId'> & { artifactId?: string })[]
       result?: JsonObject
       summary?: string
@@ -76,11 +85,16 @@ export interface Context {
   /** Fires when the handler has to stop; its reason is an AttemptAborted. */
   readonly signal: AbortSignal
   /** A working status update that carries this message. */
-  say(what: Sayable): Promise<void>
+  say(what: Sayable, options?: EventOptions): Promise<void>
   /** Sends an artifact or a chunk of one; resolves with its id, for the chunks to follow. */
   artifact(chunk: ArtifactChunk): Promise<string>
+  /**
+   * Drops the artifacts that earlier attempts left without a last chunk, or those of them that are
+   * named; the ids of what is gone. Streams are told that each was replaced by nothing.
+   */
+  discardArtifacts(artifactIds?: readonly string[]): Promise<string[]>
   /** Shows that the work moves; `percent` is 0..100. */
-  progress(note?: string, percent?: number): Promise<void>
+  progress(note?: string, percent?: number, options?: EventOptions): Promise<void>
   /** Asks the client and waits for the answer. Rejects with AnswerTimeout. */
   requireInput(prompt: Sayable, options?: AskOptions): Promise<Message>
   /** The same, for a credential that has to be arranged out of band. */
@@ -134,6 +148,10 @@ export interface Context {
   release(options?: { summary?: string; inSeconds?: number }): Promise<void>
 }
 
+/** Whether it is this member that the server does not take. */
+const blames = ({ data }: AgentApiError, member: string): boolean =>
+  ((data.violations ?? []) as { field: string }[]).some(({ field }) => field === member)
+
 export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context => {
   const ask = async (state: string, prompt: Sayable, options: AskOptions = {}) => {
     const { schema, timeoutMs, holdSeconds } = options
@@ -141,6 +159,7 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
     const question = await hold.verb<{ fence: string; interruptedAt: string }>(
       'todos.interrupt',
       params,
+      { repeatable: true },
     )
     hold.waiting(question.fence, holdSeconds)
     const answer = await inbox.answer(question.interruptedAt, timeoutMs)
@@ -148,26 +167,54 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
     return answer
   }
 
-  const progress = async (note?: string, percent?: number): Promise<void> => {
-    await hold.verb('todos.progress', defined({ note, percent }), { repeatable: true })
+  /**
+   * A call that the server does once, however often it is made: it carries a key. A server of before
+   * knows no keys, and there it is repeated only where that does no harm.
+   */
+  const once = async <Result>(method: string, params: object, harmless: boolean) => {
+    const keyed = { ...params, key: randomUUID() }
+    try {
+      return await hold.verb<Result>(method, keyed, { repeatable: true })
+    } catch (error) {
+      if (!isRefusal(error, 'invalid') || !blames(error, 'key')) throw error
+      return hold.verb<Result>(method, params, { repeatable: harmless })
+    }
+  }
+
+  const progress = async (
+    note?: string,
+    percent?: number,
+    { metadata }: EventOptions = {},
+  ): Promise<void> => {
+    await hold.verb('todos.progress', defined({ note, percent, metadata }), { repeatable: true })
   }
 
   return {
     todo,
     signal: hold.signal,
-    async say(what) {
-      // Said twice it is the same message: it keeps its id, and may be there already.
+    async say(what, { metadata } = {}) {
+      // Said twice it is the same message. A server of before refuses what is there already.
       await hold
-        .verb('todos.say', { message: toMessage(what) }, { repeatable: true })
+        .verb('todos.say', defined({ message: toMessage(what), metadata }), { repeatable: true })
         .catch((error: unknown) => {
           if (!isRefusal(error, 'duplicate')) throw error
         })
     },
-    async artifact({ append = false, lastChunk = false, ...rest }) {
+    async artifact({ append = false, lastChunk = false, eventMetadata: metadata, ...rest }) {
       const artifact = { artifactId: randomUUID(), ...rest }
       // A chunk appended twice would spoil the artifact; one that replaces it may be repeated.
-      await hold.verb('todos.artifact', { artifact, append, lastChunk }, { repeatable: !append })
+      const chunk = defined({ artifact, append, lastChunk, metadata })
+      await once('todos.artifact', chunk, !append)
       return artifact.artifactId
+    },
+    async discardArtifacts(artifactIds) {
+      const params = defined({ artifactIds })
+      const { discarded } = await hold.verb<{ discarded: string[] }>(
+        'todos.discardArtifacts',
+        params,
+        { repeatable: true },
+      )
+      return discarded
     },
     progress,
     requireInput: (prompt, options) => ask('input-required', prompt, options),
@@ -189,9 +236,10 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
       }
     },
     async fork(children) {
-      const forked = await hold.verb<{ children: { id: string }[] }>('todos.fork', {
+      const params = {
         children: children.map((child) => ({ ...child, message: asClient(child.message) })),
-      })
+      }
+      const forked = await once<{ children: { id: string }[] }>('todos.fork', params, false)
       return forked.children.map(({ id }) => id)
     },
     async join(children, until = 'all') {

@@ -79,11 +79,14 @@ export type AbortReason = 'canceled' | 'lease_lost' | 'shutdown' | 'silent'
 /** The reason of `ctx.signal`, and what every call of `ctx` throws once it has fired. */
 export class AttemptAborted extends Error {
   readonly reason: AbortReason
+  /** Why its client canceled the task, where the client said so and the server's signal came. */
+  readonly because: string | undefined
 
-  constructor(reason: AbortReason) {
-    super(`The attempt was aborted: ${reason}`)
+  constructor(reason: AbortReason, because?: string) {
+    super(`The attempt was aborted: ${reason}${because === undefined ? '' : ` (${because})`}`)
     this.name = 'AbortError'
     this.reason = reason
+    this.because = because
   }
 }
 

@@ -12,7 +12,8 @@ const POLL_MS = 30_000
 /** For an answer that has come and waits for its turn in line: no new message will end the poll. */
 const TURN_POLL_MS = 2000
 
-export type Listener = (message: Message) => void | Promise<void>
+/** `owed` is the same message with what its client said beside it. */
+export type Listener = (message: Message, owed: OwedMessage) => void | Promise<void>
 
 /** `todos.messages`: what came after `after`, waiting up to `waitMs` for something. */
 export type FetchMessages = (
@@ -107,7 +108,7 @@ export const openInbox = (
         const next = pending.shift()
         if (next === undefined) return
         busyWith = next
-        await listener(next.message)
+        await listener(next.message, next)
         busyWith = null
       }
     })

@@ -46,6 +46,21 @@ export interface OwedMessage {
   receivedAt: string
   /** The seq of the question that it answers; absent where it answers none. */
   answers?: number
+  /** The endpoint that sent it; absent for an operator. */
+  sender?: string
+  /** What its client said beside it; absent where that is nothing. */
+  request?: RequestFacts
+}
+
+/** What a client said beside its message. */
+export interface RequestFacts {
+  /** Of the request of a message to a live todo. */
+  metadata?: JsonObject
+  /** Extensions that the client asked for and the queue's card declares. */
+  extensions?: string[]
+  acceptedOutputModes?: string[]
+  /** The W3C trace context of the request. */
+  traceparent?: string
 }
 
 /** An earlier attempt at the same todo. `died`: its holder vanished instead of reporting. */
@@ -100,6 +115,12 @@ export interface ClaimedTodo {
   parentId?: string
   /** What this todo forked, in order. */
   children: Child[]
+  /** The endpoint that sent it; null for an operator. */
+  sender: string | null
+  /** Extensions of A2A that its client asked for and the queue's card declares. */
+  extensions: string[]
+  configuration?: { acceptedOutputModes: string[] }
+  /** The W3C trace context of the request that made the todo. */
   traceparent?: string
   /** What the claim had no room for; the kit reads it before the handler begins. */
   omitted?: { messages: number; artifactBytes: number }

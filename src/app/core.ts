@@ -19,6 +19,7 @@ import { createWaiters } from '../service/claims/waiters.ts'
 import { createOperatorService } from '../service/operator/operator.ts'
 import { createPush } from '../service/push/configs.ts'
 import { createRegistry } from '../service/registry.ts'
+import { createAnswerSchemas } from '../service/schemas/answers.ts'
 import { createSweepRunner } from '../service/sweep-runner.ts'
 import { createRetention } from '../service/sweeps/retention.ts'
 import { createRevocation } from '../service/sweeps/revocation.ts'
@@ -100,7 +101,8 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
   const childTasks = createChildTasks(shared)
   const guard = createGuard({ allowHttp, allow, own: listening })
   const push = createPush({ database, urlProblem: guard.urlProblem, newSecret })
-  const reply = createReply({ ...shared, conversations, push })
+  const schemas = createAnswerSchemas({ log })
+  const reply = createReply({ ...shared, conversations, push, schemas })
   const keys = createKeys(shared)
   const sendRate = createSendRate()
   const submitter = createSubmitter({ ...shared, reply, conversations, sendRate, keys })
@@ -110,7 +112,7 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
 
   const services: Services = {
     client: createClientService({ ...shared, reply, submitter, keys, sendRate, push }),
-    agent: createAgentService({ ...shared, waiters, cooldown, childTasks, conversations }),
+    agent: createAgentService({ ...shared, waiters, cooldown, childTasks, conversations, schemas }),
     operator: createOperatorService({
       ...shared,
       reply,
@@ -157,6 +159,7 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
     { part: 'webhooks', owedMs: 1000, run: webhooks.stop },
     { part: 'workers', owedMs: 2000, run: (ms) => supervisor.stop(ms) },
     { part: 'waits', owedMs: 0, run: stopWaits },
+    { part: 'schemas', owedMs: 200, run: () => schemas.stop() },
     { part: 'wakes', owedMs: 500, run: () => wakes.stop() },
     { part: 'database', owedMs: 500, run: () => database.close() },
   ]

@@ -48,6 +48,8 @@ export interface NodeOptions extends SwitchboardOptions {
   /** How often a silent LISTEN connection is probed, and how long it has to answer, in ms. */
   keepAliveMs?: number
   answerMs?: number
+  /** How often the rights of all who wait are checked without a wake, in ms. */
+  recheckMs?: number
   /** Milliseconds between the comments of an idle stream. */
   pingMs?: number
   /** The longest a blocking send waits, in ms; it is then answered with the task as it stands. */

@@ -46,7 +46,13 @@ const join = (whole: Chunked, chunk: Chunked): void => {
   }
 }
 
-/** Chunks in the order they came: a chunk that does not append begins the artifact anew. */
+/** In the metadata of an artifact that its agent has dropped: readers take it away. */
+export const DISCARDED_MEMBER = 'urn:switchboard:discarded'
+
+/**
+ * Chunks in the order they came: a chunk that does not append begins the artifact anew. One that was
+ * dropped is left out.
+ */
 export const assemble = <Artifact extends Chunked>(
   chunks: readonly ChunkOf<Artifact>[],
 ): Artifact[] => {
@@ -62,5 +68,5 @@ export const assemble = <Artifact extends Chunked>(
   for (const whole of joined) {
     if (whole.extensions) whole.extensions = [...new Set(whole.extensions)]
   }
-  return [...all.values()]
+  return [...all.values()].filter(({ metadata }) => metadata?.[DISCARDED_MEMBER] !== true)
 }

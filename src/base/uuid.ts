@@ -3,11 +3,22 @@
  * made together lie together in every index, so a commit writes a few of its pages instead of one
  * for each row. The 74 bits after the time are random, so nobody guesses an id.
  */
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 
 export const newId = (now: number = Date.now()): string => {
   const bytes = randomBytes(16)
   bytes.writeUIntBE(now, 0, 6)
+  return written(bytes)
+}
+
+/** The same id for the same text, beside that of `neighbor` in every index. The text is to be secret. */
+export const idFrom = (neighbor: string, text: string): string => {
+  const bytes = createHash('sha256').update(text).digest().subarray(0, 16)
+  bytes.write(neighbor.replaceAll('-', '').slice(0, 12), 'hex')
+  return written(bytes)
+}
+
+const written = (bytes: Buffer): string => {
   bytes[6] = (bytes[6]! & 0x0f) | 0x70
   bytes[8] = (bytes[8]! & 0x3f) | 0x80
   const hex = bytes.toString('hex')

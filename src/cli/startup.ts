@@ -4,7 +4,7 @@
  */
 import { createSwitchboard, type Switchboard } from '../app.ts'
 import { createLog } from '../base/log.ts'
-import type { Config } from '../config.ts'
+import { type Config, isEveryAddress, kubernetesVariables } from '../config.ts'
 import { DataDirInUse, lockDataDir, startEmbedded } from '../embedded.ts'
 import { migrate } from '../store/postgres/migrate.ts'
 import { CliError, EXIT } from './exit.ts'
@@ -83,10 +83,21 @@ export const startServer = async (
   opened: Opened,
   { drainSeconds, lingerSeconds = 0 }: DrainOption & Partial<LingerOption>,
 ): Promise<{ server: Switchboard; url: string }> => {
+  const log = createLog(config.logLevel)
+  const ignored = kubernetesVariables(process.env)
+  if (ignored.length > 0) {
+    log.info({ ignored }, 'variables that Kubernetes sets for its service are ignored')
+  }
+  if (config.publicUrl === null && isEveryAddress(config.host)) {
+    log.warn(
+      { host: config.host },
+      'SWITCHBOARD_PUBLIC_URL is not set: cards name the host that each request asks for',
+    )
+  }
   const server = createSwitchboard({
     config,
     ...opened,
-    log: createLog(config.logLevel),
+    log,
     drainMs: drainSeconds * 1000 - LINGER_MS,
     lingerMs: lingerSeconds * 1000,
   })

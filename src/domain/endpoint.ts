@@ -38,6 +38,20 @@ export type Scope =
 
 export const EVERYTHING: Scope = { kind: 'all' }
 
+/**
+ * The reason of a signal that ends a wait because its caller lost the right to what it waits for.
+ * `now` is what the caller may do at present; null where its credential is no longer good.
+ */
+export class Withdrawn {
+  readonly refusal: Error
+  readonly now: Caller | null
+
+  constructor(refusal: Error, now: Caller | null) {
+    this.refusal = refusal
+    this.now = now
+  }
+}
+
 export const may = (caller: Caller, verb: EndpointVerb, queue: string): boolean =>
   caller.kind === 'operator' ||
   (caller.endpoint.verbs.includes(verb) && caller.endpoint.queues.includes(queue))

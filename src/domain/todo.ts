@@ -10,6 +10,8 @@ export const IDEMPOTENCY_MEMBER = 'urn:switchboard:idempotency-key'
 /** The member that says how long the call waits. Like the configuration, it is about the answer. */
 export const WAIT_MEMBER = 'urn:switchboard:wait'
 
+export { DISCARDED_MEMBER } from '../base/chunks.ts'
+
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 export type JsonObject = { [key: string]: Json }
 
@@ -120,6 +122,17 @@ export interface Child {
   resultBytes: number | null
 }
 
+/** What a client said beside its message, for whoever works on it. */
+export interface RequestFacts {
+  /** Of the request that brought a message to a live todo; the first one's is the todo's own. */
+  metadata?: JsonObject
+  /** Extensions that the client requested and the card declares. */
+  extensions?: string[]
+  acceptedOutputModes?: string[]
+  /** The W3C trace context of the request. */
+  traceparent?: string
+}
+
 /** A message as stored, with its position in the todo's order. */
 export interface StoredMessage {
   seq: number
@@ -129,6 +142,10 @@ export interface StoredMessage {
   answers: number | null
   /** It answered a request for authorization: only its sender and the holder may see it. */
   secret: boolean
+  /** The endpoint that sent it; null for an operator's, and for the agent's own. */
+  sender: string | null
+  /** What else its request said; null where that is nothing. */
+  request: RequestFacts | null
 }
 
 /** What became of a message to a live todo, as its sender may read it. */
@@ -216,12 +233,18 @@ export type Fact = Omit<Event, 'message' | 'artifact' | 'cut'>
 
 export interface ArtifactChunk {
   artifact: Artifact
+  /** Of the event, and not of the artifact. */
+  metadata?: JsonObject
   append: boolean
   lastChunk: boolean
+  /** By which the chunk is known when its agent sends it again. */
+  key?: string
 }
 
 /** What one line on the board needs, small and bounded. It never holds the text of an answer. */
 export interface EventDetail {
+  /** What the agent says of the event itself, for the client. */
+  metadata?: JsonObject
   text?: string
   note?: string
   percent?: number

@@ -12,9 +12,12 @@ import { askedVersion } from '../protocol/versions.ts'
 import type { ReadQueue } from '../service/registry.ts'
 import { requestedVersion } from './request/request.ts'
 
+/** Where others reach this node, for a request with this `Host`, or for nobody in particular. */
+export type PublicUrl = (host?: string) => string
+
 export interface CardParts {
   readQueue: ReadQueue
-  publicUrl: () => string
+  publicUrl: PublicUrl
   signer: CardSigner
   /** What clients get that name no version. */
   plainForm: Exclude<CardForm, '0.3'>
@@ -88,7 +91,7 @@ const card =
       return
     }
     const form = formFor(req, plainForm)
-    const document = await documentOf(form, queue, publicUrl(), signer)
+    const document = await documentOf(form, queue, publicUrl(req.headers.host), signer)
     res.set({ Vary: 'A2A-Version', 'Last-Modified': queue.updatedAt.toUTCString() })
     send(req, res, document)
   }

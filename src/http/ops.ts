@@ -13,9 +13,15 @@ export interface OpsParts {
   version: string
   ready: () => Promise<Readiness>
   metrics: { contentType: string; metrics(): Promise<string> }
-  /** Null: /metrics is open. */
+  /** Null: /metrics is open, unless `metricsClosed`. */
   metricsToken: string | null
+  /** Whether others than this machine can reach /metrics, which is then not open without a token. */
+  metricsClosed?: boolean
+  /** How long the text of /metrics is given again, in milliseconds. */
+  metricsCacheMs?: number
 }
+
+const METRICS_CACHE_MS = 5000
 
 const health =
   ({ version }: OpsParts): RequestHandler =>
@@ -33,9 +39,31 @@ const readiness =
       .json({ status: ok ? 'ready' : 'not ready', reasons })
   }
 
-const metricsText =
-  ({ metrics, metricsToken }: OpsParts): RequestHandler =>
-  async (req, res) => {
+/** Each text costs a few queries, so those who ask at once, or soon after, are given the same. */
+const shared = (read: () => Promise<string>, cacheMs: number): (() => Promise<string>) => {
+  let text: Promise<string> | null = null
+  const forget = (): void => {
+    text = null
+  }
+  return () => {
+    text ??= read().finally(() => {
+      if (cacheMs > 0) setTimeout(forget, cacheMs).unref()
+      else forget()
+    })
+    return text
+  }
+}
+
+const metricsText = (parts: OpsParts): RequestHandler => {
+  const { metrics, metricsToken, metricsClosed = false } = parts
+  const read = shared(metrics.metrics, parts.metricsCacheMs ?? METRICS_CACHE_MS)
+  return async (req, res) => {
+    if (metricsToken === null && metricsClosed) {
+      const message =
+        'Set SWITCHBOARD_METRICS_TOKEN: without it, /metrics is open only where HOST is a loopback address'
+      res.status(403).json({ error: { code: 403, message } })
+      return
+    }
     const token = bearerToken(req.headers.authorization)
     if (metricsToken !== null && (token === null || !isSameToken(token, metricsToken))) {
       res
@@ -45,8 +73,9 @@ const metricsText =
       return
     }
     res.set({ 'Content-Type': metrics.contentType, 'Cache-Control': 'no-store' })
-    res.send(await metrics.metrics())
+    res.send(await read())
   }
+}
 
 export const opsRouter = (parts: OpsParts): Router => {
   const router = express.Router()

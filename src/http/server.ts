@@ -11,7 +11,7 @@ import type { Log } from '../base/log.ts'
 import type { CardForm } from '../protocol/a2a/card-forms.ts'
 import { type CardSigner, createCardSigner } from '../protocol/a2a/card-signature.ts'
 import { extensionHeader, negotiate } from '../protocol/a2a/extensions.ts'
-import { turnOf } from '../protocol/agent/methods.ts'
+import { isBulky, turnOf } from '../protocol/agent/methods.ts'
 import {
   askedVersion,
   checkVersion,
@@ -28,7 +28,9 @@ import type { Authenticate, ReadQueue } from '../service/registry.ts'
 import type { CallFacts, ExchangeParts } from './bindings/exchange.ts'
 import { restRoute } from './bindings/rest-route.ts'
 import { type Route, rpcRoute } from './bindings/rpc-route.ts'
-import { cardRouter } from './cards.ts'
+import { createBounds, type HttpBounds } from './bounds/bounds.ts'
+import { guardUnread } from './bounds/unread.ts'
+import { cardRouter, type PublicUrl } from './cards.ts'
 import { fastPath } from './fast-path.ts'
 import { type OpsParts, opsRouter } from './ops.ts'
 import { createAuth } from './request/auth.ts'
@@ -40,6 +42,7 @@ import {
   requestedVersion,
   requestIdOf,
 } from './request/request.ts'
+import { createReauthorizer, type Reauthorizer } from './stream/reauthorize.ts'
 import type { StreamOptions, StreamOutcome } from './stream/sse.ts'
 
 type Surface = 'a2a' | 'agent' | 'operator'
@@ -60,7 +63,7 @@ export interface HttpParts extends OpsParts {
   adminToken: string | null
   log: Pick<Log, 'debug' | 'warn' | 'error'>
   /** Where clients reach us, with or without a trailing slash; a function is called at each use. */
-  publicUrl: string | (() => string)
+  publicUrl: string | PublicUrl
   /** The agent card for clients that name no version; absent: the hybrid one. */
   cardForm?: Exclude<CardForm, '0.3'>
   /** Absent: cards are not signed. */
@@ -71,11 +74,17 @@ export interface HttpParts extends OpsParts {
   feeds?: Router
   bodyLimitBytes?: number
   bodyTimeoutMs?: number
+  /** How many JSON values a body may hold. */
+  maxBodyValues?: number
+  /** What is shared with the feeds and the board. */
+  bounds?: HttpBounds
   /** The longest a blocking SendMessage waits, in milliseconds. */
   maxWaitMs?: number
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
-  /** How often the right to an open stream is checked again. */
-  recheckMs?: number
+  /** Ends what waits when the right to it is withdrawn; absent: one that only looks at intervals. */
+  reauthorizer?: Reauthorizer
+  /** Which proxies are believed about a request's address and scheme; absent: none. */
+  trustProxy?: number | readonly string[]
   /** Fires when the server stops: streams end, and waits are answered with the current state. */
   stopping?: AbortSignal
   observe?: HttpObserver
@@ -129,9 +138,11 @@ const answerFailure =
     res.writeHead(status, { 'Content-Type': 'application/json; charset=utf-8' }).end(body)
   }
 
+type BoundedParts = HttpParts & { bounds: HttpBounds }
+
 /** What the endpoints of a surface have in common. */
-const shared = (parts: HttpParts, surface: Surface): ExchangeParts => {
-  const { observe, sse, stopping, recheckMs, authenticate, adminToken } = parts
+const shared = (parts: BoundedParts, surface: Surface): ExchangeParts => {
+  const { observe, sse, stopping, authenticate, adminToken } = parts
   return {
     auth: createAuth({
       authenticate,
@@ -142,7 +153,9 @@ const shared = (parts: HttpParts, surface: Surface): ExchangeParts => {
       opened: () => observe?.streamOpened?.(surface),
       closed: (outcome) => observe?.streamClosed?.(surface, outcome),
     },
-    ...defined({ sse, stopping, recheckMs }),
+    reauthorizer: parts.reauthorizer ?? createReauthorizer(),
+    ...parts.bounds,
+    ...defined({ sse, stopping }),
   }
 }
 
@@ -153,9 +166,10 @@ const reporting = ({ log, observe }: HttpParts, surface: Surface) => ({
 })
 
 const bodyOptions = (
-  { bodyLimitBytes, bodyTimeoutMs }: HttpParts,
+  { bodyLimitBytes, bodyTimeoutMs, maxBodyValues: maxValues }: HttpParts,
   mediaTypes: readonly string[],
-): BodyOptions => defined({ mediaTypes, limitBytes: bodyLimitBytes, timeoutMs: bodyTimeoutMs })
+): BodyOptions =>
+  defined({ mediaTypes, limitBytes: bodyLimitBytes, timeoutMs: bodyTimeoutMs, maxValues })
 
 const A2A_MEDIA_TYPES = ['application/json', 'application/a2a+json']
 
@@ -182,7 +196,7 @@ const enterA2a =
   }
 
 /** POST /a2a/:queue: the version chooses the table. A GET is answered with the card. */
-const a2aRoute = (parts: HttpParts, versions: readonly Version[]): Route => {
+const a2aRoute = (parts: BoundedParts, versions: readonly Version[]): Route => {
   const enter = enterA2a(parts)
   return rpcRoute<QueueCall>({
     ...shared(parts, 'a2a'),
@@ -194,6 +208,7 @@ const a2aRoute = (parts: HttpParts, versions: readonly Version[]): Route => {
     }),
     body: bodyOptions(parts, A2A_MEDIA_TYPES),
     allow: 'GET, HEAD, POST',
+    queueOf: requestedQueue,
     open: (req, facts, res) => {
       const serve = () => versionFor(versions, ...requestedVersion(req))
       return { serve, enter: () => enter(req, res, requestedQueue(req), facts, serve()) }
@@ -202,7 +217,10 @@ const a2aRoute = (parts: HttpParts, versions: readonly Version[]): Route => {
 }
 
 /** Everything below a queue's URL: path and version choose the row. */
-const a2aRestRoute = (parts: HttpParts, versions: readonly Version[]): express.RequestHandler => {
+const a2aRestRoute = (
+  parts: BoundedParts,
+  versions: readonly Version[],
+): express.RequestHandler => {
   return restRoute({
     ...shared(parts, 'a2a'),
     rest: createRest(reporting(parts, 'a2a')),
@@ -217,7 +235,7 @@ const a2aRestRoute = (parts: HttpParts, versions: readonly Version[]): express.R
 const REST_PATHS = /^\/a2a\/[^/]+\/.*[^/]/i
 
 /** POST /agent and POST /operator: one table, batches and notifications as JSON-RPC has them. */
-const apiRoute = (parts: HttpParts, surface: Surface, table: MethodTable): Route => {
+const apiRoute = (parts: BoundedParts, surface: Surface, table: MethodTable): Route => {
   const served = { table, writeError: apiError }
   return rpcRoute<Call>({
     ...shared(parts, surface),
@@ -226,7 +244,7 @@ const apiRoute = (parts: HttpParts, surface: Surface, table: MethodTable): Route
       tables: [served],
       writeError: apiError,
       batches: true,
-      ...(surface === 'agent' && { turnOf }),
+      ...(surface === 'agent' && { turnOf, isBulky }),
     }),
     body: bodyOptions(parts, ['application/json']),
     open: (_req, facts) => ({
@@ -243,7 +261,9 @@ export interface Http {
   listener: RequestListener
 }
 
-export const createHttp = (parts: HttpParts): Http => {
+export const createHttp = (options: HttpParts): Http => {
+  const { bounds = createBounds() } = options
+  const parts: BoundedParts = { ...options, bounds }
   const given = parts.publicUrl
   const publicUrl = typeof given === 'string' ? () => given : given
   const {
@@ -264,8 +284,12 @@ export const createHttp = (parts: HttpParts): Http => {
   app.disable('x-powered-by')
   // Tags are set where they mean something, which a hash of every answer does not.
   app.set('etag', false)
+  if (parts.trustProxy !== undefined) app.set('trust proxy', parts.trustProxy)
   app.use((req, res, next) => {
     prepare(req, res)
+    res.once('prefinish', () => {
+      if (res.writableLength > 0) guardUnread(bounds.unread, res)
+    })
     next()
   })
   // The busiest come first, since express tries one path after the other.

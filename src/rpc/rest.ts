@@ -38,6 +38,8 @@ export interface RestCall extends Wanted {
   enter: () => Promise<QueueCall>
   /** The text of the body, `''` if there is none. Called only for rows that read one. */
   readBody: (optional: boolean) => Promise<string>
+  /** Called before a stream is begun; may refuse. */
+  beginStream?: () => void
 }
 
 /** HEAD is answered like GET, and HTTP leaves the body out; a stream would never end. */
@@ -111,6 +113,7 @@ export const createRest = ({ log, onCall }: RestParts) => {
       const body = (await row.call(ctx, params)) ?? null
       return { kind: 'json', status: 200, body, ...typed(call) }
     }
+    call.beginStream?.()
     const frames = framesOf(await row.call(ctx, params), (result) => result)
     // The name tells it from an event: clients of this binding do not look into the data for it.
     const onError = (error: unknown) => ({ event: 'error', data: refuse(error)[0].body })

@@ -4,6 +4,7 @@
  * on it is the chain of dispatch.ts. It knows no protocol: rows and error writers are handed to it.
  */
 import type { Log } from '../base/log.ts'
+import { Refusal } from '../domain/errors.ts'
 import { type ErrorWriter, WireRefusal } from '../protocol/wire/errors.ts'
 import type { Call, Row } from '../protocol/wire/method.ts'
 import { type Answer, type Answered, framesOf } from './answer.ts'
@@ -21,6 +22,8 @@ export interface RpcParts<C extends Call> {
    * others beside them. A request with the key null, or without this function, waits for all.
    */
   turnOf?(request: RpcRequest): string | null
+  /** Whether the answer may be large. Of those in a batch one runs at a time. */
+  isBulky?(request: RpcRequest): boolean
   log: Pick<Log, 'debug' | 'warn' | 'error'>
   onCall?: (answered: Answered) => void
   tables: readonly Served<C>[]
@@ -36,9 +39,13 @@ export interface RpcCall<C extends Call> {
   serve: () => Served<C>
   /** Makes the row's context; may refuse. Called once the method is known. */
   enter: () => Promise<C>
+  /** Called before a stream is begun; may refuse. */
+  beginStream?: () => void
 }
 
 const MAX_BATCH = 100
+/** Once the answers of a batch hold so much, what has not begun is refused. */
+const MAX_BATCH_BYTES = 8 * 1024 * 1024
 
 async function* once<T>(item: T): AsyncGenerator<T> {
   yield item
@@ -49,14 +56,14 @@ async function* once<T>(item: T): AsyncGenerator<T> {
  * when it was a fault, in the log under the same request id.
  */
 export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
-  const { log, onCall, batches, turnOf } = parts
+  const { log, onCall, batches, turnOf, isBulky } = parts
   const dispatchers = new Map(parts.tables.map((served) => [served, createDispatcher(served)]))
 
   const report = createReport(log)
 
   /** Nobody would get the answer to a request without an id, so A2A does not run it. */
-  const checkAdmitted = (row: Row<C>, { id }: RpcRequest, alone: boolean): void => {
-    if (!batches && id === undefined) {
+  const checkAdmitted = (row: Row<C>, named: boolean, alone: boolean): void => {
+    if (!batches && !named) {
       const why = 'A request without an id would go unanswered and is not run'
       throw new WireRefusal('envelope', why)
     }
@@ -78,7 +85,9 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
     alone: boolean,
   ): Promise<Answer> => {
     const id = request.id ?? null
-    const { requestId } = call
+    // What a stream keeps must not hold its request, which may be large.
+    const named = request.id !== undefined
+    const { requestId, beginStream } = call
     let served: Served<C>
     try {
       served = call.serve()
@@ -89,7 +98,10 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
     const turn: Turn<C> = {
       method: 'unknown',
       enter: call.enter,
-      admit: (row) => checkAdmitted(row, request, alone),
+      admit: (row) => {
+        checkAdmitted(row, named, alone)
+        if (row.kind === 'stream') beginStream?.()
+      },
       writeError: (thrown) => {
         const error = withoutAborts(thrown, turn.ctx?.signal)
         return served.writeError(report(error, requestId, turn.method))
@@ -121,22 +133,46 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
     return { kind: 'nothing' }
   }
 
-  const turnIn = (value: unknown): string | null => {
+  const requestIn = (value: unknown): RpcRequest | null => {
     const envelope = readEnvelope(value)
-    return 'request' in envelope ? (turnOf?.(envelope.request) ?? null) : null
+    return 'request' in envelope ? envelope.request : null
   }
 
-  /** What a holder sends about one todo takes effect in the order in which it was sent. */
+  /** The answer to what came after a batch was full; without an id there is nothing to answer. */
+  const beyond = (request: RpcRequest | null, call: RpcCall<C>): Answer | null => {
+    if (request?.id === undefined) return null
+    const why = `The answers of a batch hold at most ${MAX_BATCH_BYTES} bytes; this one was not run`
+    const refusal = new Refusal('limit', { limit: MAX_BATCH_BYTES }, why)
+    return malformed(refusal, request.id, call.requestId)
+  }
+
+  /**
+   * What a holder sends about one todo takes effect in the order in which it was sent. The answers
+   * are counted as they come, since a hundred large ones are more than a process can hold.
+   */
   const batch = async (values: unknown[], call: RpcCall<C>): Promise<Answer> => {
     const refusal = batchRefusal(values, batches)
     if (refusal) return malformed(refusal, null, call.requestId)
     const turns = new Map<string | null, Promise<unknown>>()
+    let bulky: Promise<unknown> | undefined
+    let bytes = 0
+    const run = async (value: unknown, request: RpcRequest | null): Promise<Answer> => {
+      const full = bytes >= MAX_BATCH_BYTES ? beyond(request, call) : null
+      if (full) return full
+      const answer = await single(value, call, false)
+      if (answer.kind === 'json') bytes += Buffer.byteLength(JSON.stringify(answer.body))
+      return answer
+    }
     const answers = values.map((value) => {
-      const turn = turnIn(value)
+      const request = requestIn(value)
+      const turn = request && (turnOf?.(request) ?? null)
       // Without a turn of its own it waits for all before it, and all after it wait for it.
       const before =
         turn === null ? Promise.all(turns.values()) : (turns.get(turn) ?? turns.get(null))
-      const answer = Promise.resolve(before).then(() => single(value, call, false))
+      const large = request !== null && isBulky?.(request) === true
+      const ready = large && bulky ? Promise.all([before, bulky]) : Promise.resolve(before)
+      const answer = ready.then(() => run(value, request))
+      if (large) bulky = answer
       if (turn === null) turns.clear()
       turns.set(turn, answer)
       return answer

@@ -30,7 +30,19 @@ export interface Registry {
   queue: ReadQueue
   queues(): Promise<ReadonlyMap<string, Queue>>
   settings(): Promise<ReadonlyMap<string, string>>
+  /** Calls back when the token of an endpoint that was used lately has expired. */
+  onExpired(listener: (endpointId: string) => void): void
 }
+
+interface Kept {
+  reading: Promise<Endpoint | null>
+  readAt: number
+  /** Fires when the token expires. */
+  timer?: NodeJS.Timeout
+}
+
+/** The longest that a timer can wait. */
+const MAX_TIMER_MS = 2 ** 31 - 1
 
 /** One value, which is read at most once each TTL_MS however many ask. */
 const remembered = <T>(read: () => Promise<T>): { get(): Promise<T>; forget(): void } => {
@@ -61,20 +73,45 @@ export const createRegistry = ({
     async () => new Map((await readQueues(database)).map((queue) => [queue.name, queue])),
   )
   const settings = remembered(() => readSettings(database))
-  const endpoints = new Map<string, { reading: Promise<Endpoint | null>; readAt: number }>()
+  const endpoints = new Map<string, Kept>()
+  let onExpired: (endpointId: string) => void = () => {}
 
   wakes.on(topics.queues, queues.forget)
   wakes.on(topics.settings, settings.forget)
-  wakes.on(topics.endpoints, () => endpoints.clear())
+  wakes.on(topics.endpoints, () => {
+    for (const { timer } of endpoints.values()) clearTimeout(timer)
+    endpoints.clear()
+  })
+  const forget = (token: string): void => {
+    clearTimeout(endpoints.get(token)?.timer)
+    endpoints.delete(token)
+  }
+
+  const read = async (token: string, kept: () => Kept): Promise<Endpoint | null> => {
+    const found = await readEndpointByToken(database, token)
+    if (!found) return null
+    const { endpoint, expiresInMs } = found
+    if (expiresInMs === null || expiresInMs > MAX_TIMER_MS) return endpoint
+    const expire = (): void => {
+      if (endpoints.get(token) === kept()) endpoints.delete(token)
+      onExpired(endpoint.id)
+    }
+    // It may have been dropped meanwhile, and whoever reads it next has a timer of its own.
+    if (endpoints.get(token) === kept()) {
+      kept().timer = setTimeout(expire, Math.ceil(expiresInMs) + 1).unref()
+    }
+    return endpoint
+  }
+
   const endpoint = (token: string): Promise<Endpoint | null> => {
     const known = endpoints.get(token)
     if (known && performance.now() - known.readAt < TTL_MS) return known.reading
-    const reading = readEndpointByToken(database, token)
-    endpoints.delete(token)
-    endpoints.set(token, { reading, readAt: performance.now() })
-    if (endpoints.size > MAX_TOKENS) endpoints.delete(endpoints.keys().next().value!)
-    reading.catch(() => endpoints.delete(token))
-    return reading
+    forget(token)
+    const kept: Kept = { reading: read(token, () => kept), readAt: performance.now() }
+    endpoints.set(token, kept)
+    if (endpoints.size > MAX_TOKENS) forget(endpoints.keys().next().value!)
+    kept.reading.catch(() => endpoints.delete(token))
+    return kept.reading
   }
 
   return {
@@ -91,5 +128,8 @@ export const createRegistry = ({
     },
     queues: queues.get,
     settings: settings.get,
+    onExpired: (listener) => {
+      onExpired = listener
+    },
   }
 }

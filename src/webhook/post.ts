@@ -31,6 +31,8 @@ export interface Poster {
 /** How much of an answer is read at most; nobody looks at it. */
 const ANSWER_BYTES = 64 * 1024
 const HEADER_BYTES = 16 * 1024
+/** How many answers that are none yet (1xx) may come before the one that counts. */
+const INFORMATIONAL = 10
 
 /** The target may not be connected to. */
 class Forbidden extends Error {
@@ -107,8 +109,17 @@ const askedToWait = (headers: Record<string, unknown>): number | null => {
   return retryAfterSeconds(String(value), String(headers.date ?? ''), new Date())
 }
 
+/** The receiver sends 1xx and no end. */
+class Endless extends Error {
+  override name = 'Endless'
+  constructor() {
+    super(`more than ${INFORMATIONAL} informational answers (1xx)`)
+  }
+}
+
 /** What went wrong, in words that repeat nothing of the answer. */
 const failureOf = (error: unknown, timedOut: boolean): Tried => {
+  if (error instanceof Endless) return { failure: error.message }
   if (timedOut) return { failure: 'no answer in time' }
   if (error instanceof Forbidden) return { failure: error.message, final: true }
   const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } }
@@ -138,6 +149,11 @@ export const createPoster = (options: PostOptions): Poster => {
     const limit = new AbortController()
     const timer = setTimeout(() => limit.abort(), timeoutMs)
     const stop = (): void => limit.abort()
+    let informational = 0
+    const onInfo = (): void => {
+      informational += 1
+      if (informational > INFORMATIONAL) limit.abort(new Endless())
+    }
     signal.addEventListener('abort', stop, { once: true })
     try {
       signal.throwIfAborted()
@@ -147,6 +163,7 @@ export const createPoster = (options: PostOptions): Poster => {
         body,
         dispatcher: agent,
         signal: limit.signal,
+        onInfo,
       })
       // Only the status counts. The rest is read and dropped, up to a limit of size and time.
       await answer.body.dump({ limit: ANSWER_BYTES, signal: limit.signal }).catch(() => {})

@@ -1,9 +1,12 @@
-// Field cases: undeclared capabilities; card delivery; the address that people paste.
+// Field cases: undeclared capabilities; card delivery; the address that people paste; listening
+// everywhere.
+
+import { connect } from 'node:net'
 import { AgentCard as SdkCard, verifyAgentCardSignature } from '@a2a-js/sdk'
 import { expect, test } from 'vitest'
 import { readCardKeys } from '../../src/config/card-keys.ts'
 import type { Config } from '../../src/config.ts'
-import { startApp, startNode } from '../support/app.ts'
+import { startApp, startNode, testConfig } from '../support/app.ts'
 import { a2aClient } from '../support/clients/actors.ts'
 import { newJwk } from '../support/clients/jwk.ts'
 import { operate, rowCounts } from '../support/steps.ts'
@@ -57,24 +60,26 @@ test('a card that an operator changed has another tag, at once and on every node
 
 const nodeWith = (config: Partial<Config>) =>
   startNode(app.databaseUrl, {
-    config: {
-      databaseUrl: app.databaseUrl,
-      directUrl: null,
-      natsUrl: null,
-      dataDir: '/nonexistent',
-      host: '127.0.0.1',
-      port: 0,
-      publicUrl: null,
-      card: 'hybrid',
-      cardKeys: [],
-      adminToken: null,
-      metricsToken: null,
-      webhookAllowHttp: false,
-      webhookAllow: [],
-      logLevel: 'silent',
-      ...config,
-    },
+    config: testConfig({ databaseUrl: app.databaseUrl, adminToken: null, ...config }),
   })
+
+test('a node that listens everywhere names the host that it was asked by, where that is plain', async () => {
+  const node = await nodeWith({ host: '0.0.0.0' })
+  const { port } = new URL(node.url)
+  const urlFor = async (host: string): Promise<string> => {
+    const socket = connect(Number(port), '127.0.0.1')
+    socket.end(`GET ${paths[1]} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
+    const answer = Buffer.concat(await socket.toArray()).toString()
+    return JSON.parse(answer.slice(answer.indexOf('{'))).supportedInterfaces[0].url
+  }
+  expect(await urlFor('agents.example.com')).toBe('http://agents.example.com/a2a/desk/')
+  expect(await urlFor(`127.0.0.1:${port}`)).toBe(`http://127.0.0.1:${port}/a2a/desk/`)
+  expect(await urlFor('[::1]:80')).toBe('http://[::1]:80/a2a/desk/')
+  for (const odd of ['a/b', 'user@evil.example', 'a b', 'x:1:2', '']) {
+    expect(await urlFor(odd)).toBe(`http://localhost:${port}/a2a/desk/`)
+  }
+  await node.stop()
+})
 
 test('a card names the public address, whatever the request says of its host', async () => {
   const publicUrl = 'https://agents.example.com/base'

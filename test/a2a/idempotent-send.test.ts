@@ -1,9 +1,10 @@
 // The same send under a key: by header, by metadata and by the queue's policy.
-// Field case: the same send again.
+// Field cases: the same send again; defaults written or left out; other words under a known id.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
 import { type Answer, a2aClient, agentClient, rpc, textMessage } from '../support/clients/actors.ts'
+import { restClient } from '../support/clients/rest.ts'
 import { ask, operate, resultsOf, rowCounts, saying } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
@@ -516,6 +517,113 @@ test('a repeated message id in one task is one message, with or without a key', 
   expect(REASON(await keyed(key, { ...textMessage('other'), taskId: id }))).toEqual(CONFLICT)
   const [{ seq }] = (await worker.call('todos.messages', todo.held)).messages
   await worker.call('todos.complete', { ...todo.held, acknowledge: seq })
+})
+
+const taken = async (message: object, more = {}) => {
+  const { result } = await a2a.call('SendMessage', { message, configuration: NOW, ...more })
+  return result.task.metadata['urn:switchboard:receipt'].outcome
+}
+
+test('other words under an id that the task has are a message of their own, whoever had the id', async () => {
+  const first = textMessage('first')
+  const sent = await a2a.call('SendMessage', { message: first, configuration: NOW })
+  const { id } = taskOf(sent)
+  const todo = await claimOf(id)
+  const question = { messageId: 'the-question', ...saying('which?') }
+  await worker.call('todos.interrupt', { ...todo.held, state: 'input-required', message: question })
+  // The id of the question is the agent's, and its words from the client are still an answer.
+  const answer = { ...textMessage('which?'), messageId: 'the-question', taskId: id }
+  expect(await taken(answer)).toBe('resumed')
+  expect(await taken(answer)).toBe('repeated')
+  const more = { ...textMessage('more'), messageId: first.messageId, taskId: id }
+  expect(await taken(more)).toBe('inbox')
+  expect(await taken(more)).toBe('repeated')
+  expect(await taken({ ...first, taskId: id })).toBe('repeated')
+  for (const change of [{ metadata: { a: 1 } }, { extensions: ['urn:x'] }]) {
+    expect(await taken({ ...more, ...change })).toBe('inbox')
+    expect(await taken({ ...more, ...change })).toBe('repeated')
+  }
+  expect(await messagesOf(id)).toEqual(['first', 'which?', 'more', 'more', 'more'])
+  const { messages } = await worker.call('todos.messages', todo.held)
+  expect(messages.map((each: Answer) => each.message.messageId)).toEqual([
+    'the-question',
+    ...Array(3).fill(first.messageId),
+  ])
+  await worker.call('todos.complete', { ...todo.held, acknowledge: messages.at(-1).seq })
+  expect(await taken(more)).toBe('repeated')
+  const late = await a2a.call('SendMessage', {
+    message: { ...textMessage('late'), messageId: first.messageId, taskId: id },
+  })
+  expect(late.error.code).toBe(-32004)
+})
+
+test('of twenty at once under one id each content is one message', async () => {
+  const { id } = await a2a.submit('first')
+  const todo = await claimOf(id)
+  const messageId = randomUUID()
+  const outcomes = await Promise.all(
+    Array.from({ length: 20 }, (_, n) =>
+      taken({ ...textMessage(n % 2 ? 'odd' : 'even'), messageId, taskId: id }),
+    ),
+  )
+  expect(outcomes.filter((outcome) => outcome === 'inbox')).toHaveLength(2)
+  expect((await messagesOf(id)).toSorted()).toEqual(['even', 'first', 'odd'])
+  const { messages } = await worker.call('todos.messages', todo.held)
+  await worker.call('todos.complete', { ...todo.held, acknowledge: messages.at(-1).seq })
+})
+
+test('members that hold their default, written or left out, are the same send and the same message', async () => {
+  const key = randomUUID()
+  const bare = {
+    messageId: 'm-bare',
+    role: 'ROLE_USER',
+    parts: [{ text: '' }, { data: { mediaType: '', a: {} } }, { raw: 'aGk=' }],
+  }
+  const defaults = { mediaType: '', filename: '', metadata: {} }
+  const written = {
+    ...bare,
+    contextId: '',
+    taskId: '',
+    extensions: [],
+    referenceTaskIds: [],
+    metadata: {},
+    parts: bare.parts.map((part) => ({ ...part, ...defaults })),
+  }
+  const { id } = taskOf(await keyed(key, bare))
+  expect(taskOf(await keyed(key, written)).id).toBe(id)
+  // What a part contains is no default: an empty object is another value than none.
+  const other = [{ text: '' }, { data: { a: {} } }, { raw: 'aGk=' }]
+  expect(REASON(await keyed(key, { ...bare, parts: other }))).toEqual(CONFLICT)
+  expect(await taken({ ...written, taskId: id })).toBe('repeated')
+  await a2a.call('CancelTask', { id })
+})
+
+test('one send is the same through the dialects of both versions, over either binding', async () => {
+  const key = randomUUID()
+  const headers = { 'Idempotency-Key': key }
+  const v03 = { 'A2A-Version': '0.3', ...headers }
+  const { id } = taskOf(await keyed(key, { ...textMessage('a'), metadata: { n: 1 } }))
+  const old = {
+    kind: 'message',
+    messageId: 'other',
+    role: 'user',
+    parts: [{ kind: 'text', text: 'a', metadata: {} }],
+    metadata: { n: 1.0 },
+  }
+  const configuration = { blocking: false }
+  const { result } = await a2a.call(
+    'message/send',
+    { message: old, configuration },
+    { headers: v03 },
+  )
+  expect(result.id).toBe(id)
+  const rest = restClient(app.url, 'desk', client.token)
+  const body = {
+    message: { ...textMessage('a'), parts: [{ text: 'a', mediaType: '' }], metadata: { n: 1 } },
+    configuration: NOW,
+  }
+  expect((await rest.call('POST', '/message:send', { body, headers })).body.task.id).toBe(id)
+  await a2a.call('CancelTask', { id })
 })
 
 test('twenty keyed answers at the same instant, their ids made anew, are one answer', async () => {

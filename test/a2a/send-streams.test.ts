@@ -1,7 +1,13 @@
 // Field cases: a send’s stream ends at the question; reconnecting posts go on.
 import { expect, test } from 'vitest'
 import { startApp } from '../support/app.ts'
-import { a2aClient, agentClient, openStream, textMessage } from '../support/clients/actors.ts'
+import {
+  a2aClient,
+  agentClient,
+  openStream,
+  resumeAfter,
+  textMessage,
+} from '../support/clients/actors.ts'
 import { textMessage03, v01Client, v03Client } from '../support/clients/old-clients.ts'
 import { ask, nextOf, resultsOf, rowCounts, saying, statesOf } from '../support/steps.ts'
 
@@ -110,7 +116,7 @@ test('the same send with the id of its stream’s event goes on after it and mak
   ])
   // The id fits a subscription, too, and a number does as before.
   for (const lastEventId of [id!, id!.split(':')[1]!]) {
-    const headers = { 'Last-Event-ID': lastEventId }
+    const headers = resumeAfter(lastEventId)
     const follower = await a2a.stream('SubscribeToTask', { id: todo.id }, { headers })
     expect((await nextOf(follower)).json.result.statusUpdate.status.message.parts).toEqual([
       { text: 'n2' },

@@ -404,3 +404,53 @@ test('a todo whose claim answer was cut off by the stop is looked for and handed
   await agent.stop()
   expect(server.paramsOf('todos.release').map(({ id }) => id)).toEqual(['stray'])
 })
+
+const verbs: [string, Handler][] = [
+  ['todos.say', (ctx) => ctx.say('x')],
+  ['todos.progress', (ctx) => ctx.progress('x')],
+  ['todos.artifact', async (ctx) => void (await ctx.artifact({ append: true, parts: [] }))],
+  ['todos.fork', async (ctx) => void (await ctx.fork([{ queue: 'q', message: 'x' }]))],
+  ['todos.interrupt', async (ctx) => void (await ctx.requireInput('?'))],
+  ['todos.interrupt', (ctx) => ctx.park('?')],
+  ['todos.join', (ctx) => ctx.join(['child'])],
+  ['todos.complete', () => 'x'],
+  ['todos.fail', (ctx) => ctx.fail('x')],
+  ['todos.reject', (ctx) => ctx.reject('x')],
+  ['todos.cancel', (ctx) => ctx.cancel('x')],
+  ['todos.release', (ctx) => ctx.release()],
+]
+const drains = { error: { code: -32014, message: 'draining' }, status: 503 }
+const broken = { error: { code: 0, message: 'bad gateway' }, status: 502 }
+
+test.each(
+  verbs.flatMap(([method, handler]) =>
+    (['cut', drains, broken] as Answer[]).map((first) => ({ method, handler, first })),
+  ),
+)('$method is called again, the same, where its answer was $first', async (each) => {
+  const { method, handler, first } = each
+  const asked = { state: 'claimed', messages: [owed(9, 'yes')] }
+  const { server } = await run([claimed()], handler, (call, nth) => {
+    if (call.method === method && nth === 1) return first
+    if (call.method === 'todos.messages') return { result: asked }
+    return { result: { children: [{ id: 'child' }], interruptedAt: '2030-01-01T00:00:00Z' } }
+  })
+  await until(() => server.paramsOf(method).length === 2)
+  const [one, two] = server.paramsOf(method)
+  expect(two).toEqual(one)
+})
+
+test('a server of before, which knows no keys, is sent chunks without', async () => {
+  const script: Script = ({ method, params }) =>
+    method === 'todos.artifact' && 'key' in params
+      ? {
+          error: {
+            code: -32602,
+            message: 'Invalid params',
+            data: { reason: 'invalid', violations: [{ field: 'key', description: 'unknown' }] },
+          },
+        }
+      : { result: {} }
+  const { server } = await run([claimed()], (ctx) => ctx.artifact({ parts: [] }), script)
+  await until(() => made(server, 'todos.complete'))
+  expect(server.paramsOf('todos.artifact').map((params) => 'key' in params)).toEqual([true, false])
+})

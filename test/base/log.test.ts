@@ -1,6 +1,8 @@
 import { spawnSync } from 'node:child_process'
 import { expect, test } from 'vitest'
 import { createLog } from '../../src/base/log.ts'
+import { Refusal } from '../../src/domain/errors.ts'
+import { until } from '../support/until.ts'
 
 const linesOf = (write: (log: ReturnType<typeof createLog>) => void, level = 'info' as const) => {
   const lines: string[] = []
@@ -57,4 +59,31 @@ test('stdout belongs to data: the log goes to stderr, its last line before an ex
   const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' })
   expect(stdout).toBe('')
   expect(JSON.parse(stderr).msg).toBe('the last words')
+})
+
+test('an outage is written once a second for each message, with how often it came and without a stack', async () => {
+  const lines: string[] = []
+  const log = createLog('info', { write: (line) => lines.push(line) })
+  const cause = new Error('connect ECONNREFUSED', { cause: new Error('the reason') })
+  const away = () => Object.assign(new Refusal('unavailable'), { cause })
+  for (let n = 0; n < 50; n += 1) {
+    log.warn({ err: away(), request: `r${n}` }, 'a call could not be served')
+    log.child({ part: 'x' }).error({ error: away() }, 'a feed failed')
+    log.error({ err: new Error('a fault') }, 'a call failed')
+    log.error({ err: new Refusal('limit') }, 'a call failed')
+  }
+  const written = () => lines.map((line) => JSON.parse(line))
+  const told = () => written().filter(({ msg }) => msg !== 'a call failed')
+  expect(written().filter(({ msg }) => msg === 'a call failed')).toHaveLength(100)
+  expect(told()).toHaveLength(2)
+  await until(() => told().length === 4)
+  expect(told()).toMatchObject([
+    { level: 'warn', msg: 'a call could not be served', request: 'r0' },
+    { level: 'error', msg: 'a feed failed', part: 'x' },
+    { level: 'warn', msg: 'a call could not be served', request: 'r49', times: 49 },
+    { level: 'error', msg: 'a feed failed', part: 'x', times: 49 },
+  ])
+  for (const { err } of told()) {
+    expect(err).toBe('The service is not available at the moment: connect ECONNREFUSED: the reason')
+  }
 })

@@ -1,7 +1,7 @@
 // Links with which somebody without an account answers exactly one question, once.
 import { expect, test } from 'vitest'
 import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
-import { openBrowser, openPage } from '../support/browser.ts'
+import { openBoardPage, openBrowser, openPage } from '../support/browser.ts'
 import { a2aClient, agentClient, rpc } from '../support/clients/actors.ts'
 import { ask, operate } from '../support/steps.ts'
 
@@ -260,4 +260,59 @@ test('who may answer may make a link, for what asks something, and nobody else',
   await operate(app, 'todos.cancel', { id: todo.id })
   expect((await as(ADMIN_TOKEN, { id: todo.id })).error.data.reason).toBe('wrong_state')
   expect((await as(ADMIN_TOKEN, { id: 'nothing' })).error.code).toBe(-32012)
+})
+
+test('who has a token cannot pass for somebody else: not in the task, to the agent, or on the board', async () => {
+  const metadata = { answeredBy: 'the operator', kept: 1 }
+  const task = await a2a.submit('Book a table', { metadata })
+  expect(task.history[0].metadata).toEqual({ kept: 1 })
+  const todo = await worker.claim()
+  expect(todo.message.metadata).toEqual({ kept: 1 })
+  await ask(worker, todo, 'which?')
+  await a2a.submit('mine', {
+    taskId: todo.id,
+    messageId: 'answer-link-of-my-own',
+    metadata: { answeredBy: 'the operator' },
+  })
+  const { messages } = await worker.call('todos.messages', todo.held)
+  expect(messages[0].message.metadata).toBeUndefined()
+  await worker.call('todos.acknowledge', { ...todo.held, through: messages[0].seq })
+  await ask(worker, todo, 'and which?')
+  const helper = await app.vend(['watch', 'answer'], ['desk'], { name: 'helper' })
+  const answered = await rpc(
+    `${app.url}/operator`,
+    'todos.answer',
+    { id: todo.id, message: { parts: [{ text: 'theirs' }], metadata } },
+    { token: helper.token },
+  )
+  expect(answered.error).toBeUndefined()
+  const kept = await messagesOf(todo.id)
+  expect(kept.map(({ message }: { message: { metadata?: object } }) => message.metadata)).toEqual([
+    { kept: 1 },
+    undefined,
+    undefined,
+    undefined,
+    { kept: 1 },
+  ])
+
+  // What an older version let pass is not shown either.
+  await app.sql(
+    `update messages set message = (message::jsonb || '{"metadata":{"answeredBy":"the operator"}}')::json
+     where todo_id = $1 and message_id <> 'answer-link-of-my-own' and role = 'user'`,
+    [todo.id],
+  )
+  const context = await browser.newContext()
+  const { page } = await openBoardPage(app, context, `#/todo/${todo.id}`)
+  const talk = page.getByRole('region', { name: 'Conversation' })
+  await talk.getByText('theirs').waitFor()
+  const who = await talk.locator('.who').allTextContents()
+  expect(who.map((text) => text.trim().split(' ')[0])).toEqual([
+    'client',
+    'agent',
+    'answer',
+    'agent',
+    'answer',
+  ])
+  expect(await page.content()).not.toContain('the operator')
+  await context.close()
 })

@@ -1,5 +1,5 @@
 // A DATABASE_URL that cannot be used is told by its part at fault, without its values.
-// Field case: database address.
+// Field cases: database address; a database that cannot hold every text.
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import fs from 'node:fs'
@@ -7,7 +7,7 @@ import net, { type AddressInfo } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { afterAll, expect, inject, test } from 'vitest'
-import { urlOf } from '../support/database/database.ts'
+import { urlOf, withClient } from '../support/database/database.ts'
 import { scaled } from '../support/timeouts.ts'
 import { runCli } from './run.ts'
 
@@ -102,3 +102,19 @@ test.each([[['serve']], [['serve', '--no-migrate']], [['dev']]])(
   async (command) =>
     expectTold(command, await say(wrongPassword), 2, /its user or password is wrong/),
 )
+
+test('a database of another encoding than UTF8 is refused, with what to do', async () => {
+  const name = `latin_${randomUUID().slice(0, 8)}`
+  await withClient(url, (sql) =>
+    sql.query(`create database ${name} encoding 'LATIN1' locale 'C' template template0`),
+  )
+  const latin = new URL(url)
+  latin.pathname = `/${name}`
+  for (const command of ['serve', 'migrate']) {
+    const { code, stderr } = await runCli([command], { env: { DATABASE_URL: latin.href } })
+    expect(code).toBe(2)
+    expect(stderr).toContain('DATABASE_URL cannot be used: its database has the encoding LATIN1')
+    expect(stderr).toContain(`encoding 'UTF8'`)
+  }
+  await withClient(url, (sql) => sql.query(`drop database ${name}`))
+})

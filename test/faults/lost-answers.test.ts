@@ -73,8 +73,8 @@ test('a chunk whose commit was not answered is not appended a second time', asyn
       artifact.parts.map(({ text }) => text).join(' '),
     ]),
   )
-  // It was written; the handler was told that nobody knows, and its next attempt began anew.
-  expect(parts).toEqual({ 'of-1': '0 1', 'of-2': '0 1 2' })
+  // It was written; the kit asked again, was told so, and the handler went on.
+  expect(parts).toEqual({ 'of-1': '0 1 2' })
 })
 
 test('children whose commit was not answered are not forked a second time', async () => {
@@ -95,6 +95,8 @@ test('children whose commit was not answered are not forked a second time', asyn
   })
   const rows = await app.sql('select count(*)::int as n from todos where parent_id = $1', [id])
   expect(rows).toEqual([{ n: 1 }])
+  // The kit asked again, and the handler went on with the children of its first call.
+  expect(await app.sql('select attempt from todos where id = $1', [id])).toEqual([{ attempt: 1 }])
 })
 
 test('what was said, and not answered, is said: the handler goes on', async () => {

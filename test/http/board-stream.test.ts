@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createAuth } from '../../src/http/request/auth.ts'
 import { createFeeds } from '../../src/http/stream/feeds.ts'
+import { createReauthorizer } from '../../src/http/stream/reauthorize.ts'
 import { anEndpoint, anEvent, createLiveFeed, createTokens, serve, silent } from './live-feed.ts'
 
 interface Reader {
@@ -34,6 +35,7 @@ const start = async () => {
       return auth(req)
     },
     sseRetryMs: async () => 10,
+    reauthorizer: createReauthorizer(),
     log: silent,
   })
   const logOut = () => {

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createAuth } from '../../src/http/request/auth.ts'
 import { createFeeds } from '../../src/http/stream/feeds.ts'
+import { createReauthorizer } from '../../src/http/stream/reauthorize.ts'
 import {
   anEndpoint,
   anEvent,
@@ -30,7 +31,7 @@ const start = async () => {
     sseRetryMs: async () => 1234,
     log: silent,
     stopping: stopping.signal,
-    recheckMs: 20,
+    reauthorizer: createReauthorizer({ everyMs: 20 }),
     onStream: () => ({ opened: () => undefined, closed: (outcome) => ended.push(outcome) }),
   })
   return { feed, tokens, stopping, ended, ...(await serve(router)) }

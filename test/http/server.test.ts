@@ -5,6 +5,7 @@ import { z } from 'zod'
 import type { Caller, EndpointVerb } from '../../src/domain/endpoint.ts'
 import { Refusal } from '../../src/domain/errors.ts'
 import { createHttp, type HttpParts } from '../../src/http/server.ts'
+import { createReauthorizer } from '../../src/http/stream/reauthorize.ts'
 import { type MethodTable, stream, unary } from '../../src/protocol/wire/method.ts'
 import { accessTo } from '../../src/service/tasks/access.ts'
 import type { ClientService } from '../../src/service/tasks/client.ts'
@@ -380,7 +381,7 @@ describe('A2A', () => {
     const sent = await a2a('SendStreamingMessage', { message })
     expect(sent.headers.get('content-type')).toContain('text/event-stream')
     const blocks = (await sent.text()).trimEnd().split('\n\n')
-    expect(blocks.map((block) => block.split('\n')[0])).toEqual(['id: 1', 'id: 2'])
+    expect(blocks.map((block) => block.split('\n')[0])).toEqual(['id: t-7:1', 'id: t-7:2'])
     expect(JSON.parse(blocks[1]!.split('\ndata: ')[1]!)).toMatchObject({
       jsonrpc: '2.0',
       id: 'q1',
@@ -407,7 +408,8 @@ describe('A2A', () => {
       },
     }
     const client: Partial<ClientService> = { get: async () => view({ state: 'claimed' }) }
-    const parts = { recheckMs: 20, authenticate: async () => caller ?? null }
+    const reauthorizer = createReauthorizer({ everyMs: 20 })
+    const parts = { reauthorizer, authenticate: async () => caller ?? null }
     const { a2a, counts } = await start({ client, watch, parts })
     const stream = await a2a('SubscribeToTask', { id: 't-7' })
     await expect.poll(() => readers).toBe(1)
@@ -514,6 +516,42 @@ describe('operations', () => {
     expect((await ask('x')).status).toBe(401)
     expect((await ask('the-admin-token')).status).toBe(401)
     expect((await ask('m')).status).toBe(200)
+  })
+
+  test('metrics are read once for all who ask at a time, and again when they are old', async () => {
+    let reads = 0
+    let open = () => {}
+    const gate = new Promise<void>((resolve) => {
+      open = resolve
+    })
+    const metrics = {
+      contentType: 'text/plain',
+      metrics: async () => {
+        reads += 1
+        const text = `reads ${reads}\n`
+        await gate
+        return text
+      },
+    }
+    const { url } = await start({ parts: { metrics, metricsCacheMs: 60 } })
+    const ask = async () => (await fetch(`${url}/metrics`)).text()
+    const asked = Array.from({ length: 20 }, ask)
+    await expect.poll(() => reads).toBe(1)
+    open()
+    // Those that were on their way to the server when the text grew old get the next one.
+    expect((await Promise.all(asked)).filter((text) => text === 'reads 1\n')).not.toEqual([])
+    expect(reads).toBeLessThanOrEqual(2)
+    await expect.poll(ask).not.toBe('reads 1\n')
+  })
+
+  test('metrics are closed where others reach the node and no token is set', async () => {
+    const { url } = await start({ parts: { metricsClosed: true } })
+    const response = await fetch(`${url}/metrics`, { headers: { Authorization: 'Bearer sender' } })
+    expect(response.status).toBe(403)
+    expect(await response.text()).toContain('SWITCHBOARD_METRICS_TOKEN')
+    const withToken = await start({ parts: { metricsToken: 'm', metricsClosed: false } })
+    const headers = { Authorization: 'Bearer m' }
+    expect((await fetch(`${withToken.url}/metrics`, { headers })).status).toBe(200)
   })
 })
 

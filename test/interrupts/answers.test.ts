@@ -453,7 +453,7 @@ describe('schemas', () => {
   ])('a schema %s stops neither the node nor the task', async (_, greedy) => {
     const here = await desk()
     const todo = await asked(here, { schema: greedy })
-    // Twice: the second time it is not tried, since it was in vain just now.
+    // Twice: the second time it waits until the asking endpoint has rested.
     for (let i = 0; i < 2; i += 1) {
       const refusal = await refusalOf(
         operate(app, 'todos.answer', { id: todo.id, message: data(`${'a'.repeat(60)}!`) }),

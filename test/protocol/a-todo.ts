@@ -58,6 +58,8 @@ export const aView = (given: Partial<Todo> = {}, messages: Message[] = [ASKED]):
     receivedAt: AT,
     answers: null,
     secret: false,
+    sender: null,
+    request: null,
   })),
   metadata: null,
   result: null,

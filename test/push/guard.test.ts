@@ -2,7 +2,7 @@
 // name has come to mean another.
 // Field cases: internal targets refused; addresses where clouds keep credentials.
 import { createServer } from 'node:http'
-import { type AddressInfo, isIP } from 'node:net'
+import { type AddressInfo, createServer as createTcpServer, isIP } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, expect, test } from 'vitest'
 import { createGuard, type GuardOptions } from '../../src/webhook/guard.ts'
@@ -342,6 +342,31 @@ test('an answer without end is let go, and one without a beginning times out', a
   expect(await post(`http://127.0.0.1:${port}/silent`)).toEqual({ failure: 'no answer in time' })
   expect(await post(`http://127.0.0.1:${port}/huge-header`)).toEqual({
     failure: expect.stringMatching(/^no connection: .*HEADERS_OVERFLOW/),
+  })
+})
+
+test('answers that announce an answer without end are cut, long before the time is over; a few are fine', async () => {
+  const hints = 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n'
+  const server = createTcpServer((socket) => {
+    socket.on('error', () => {})
+    socket.once('data', (data) => {
+      if (String(data).startsWith('POST /few')) {
+        return socket.end(`${hints.repeat(10)}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n`)
+      }
+      const more = (): void => {
+        while (socket.writable && socket.write(hints.repeat(100)));
+        socket.once('drain', more)
+      }
+      return more()
+    })
+  })
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  afterAll(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const post = posterOf({ guard: guardOf({ allow: ['127.0.0.1'] }) }, 600_000)
+  expect(await post(`http://127.0.0.1:${port}/few`)).toMatchObject({ status: 200 })
+  expect(await post(`http://127.0.0.1:${port}/endless`)).toEqual({
+    failure: 'more than 10 informational answers (1xx)',
   })
 })
 

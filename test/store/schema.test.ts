@@ -99,6 +99,8 @@ test('starts that race migrate an empty database once', async () => {
       '0011_lease_probe',
       '0012_todo_counts',
       '0013_todo_documents',
+      '0016_message_requests',
+      '0017_chunk_keys',
     ])
     expect(await pendingMigrations(clone.url)).toEqual([])
   } finally {

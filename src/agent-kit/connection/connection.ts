@@ -1,8 +1,8 @@
 /**
  * JSON-RPC over fetch: one call, its errors, and when to try it again. A call that was certainly
  * not carried out (connection refused, 503, 429) is always tried again; one whose answer was lost,
- * here or between the server and its database, only if it is `repeatable`, that is, harmless when
- * done twice. Retries end after `retryForMs`; a long outage is for the caller to sit out.
+ * here, at a balancer (502, 504) or between the server and its database, only if it is `repeatable`,
+ * that is, harmless when made twice. Retries end after `retryForMs`; a long outage is for the caller to sit out.
  */
 import { backoffMs, sleep } from '../../base/time.ts'
 import { AgentApiError, ConnectionError } from '../errors.ts'
@@ -49,10 +49,14 @@ export const connect = (address: { url: string; token: string }): Connection => 
 }
 
 /** True where nobody knows whether the call was carried out: its answer was lost. */
-export const mayBeDone = (error: unknown): boolean =>
-  error instanceof ConnectionError
-    ? error.sent
-    : error instanceof AgentApiError && error.data.outcome === 'unknown'
+export const mayBeDone = (error: unknown): boolean => {
+  if (error instanceof ConnectionError) return error.sent
+  if (!(error instanceof AgentApiError)) return false
+  return error.data.outcome === 'unknown' || BROKEN_OFF.includes(error.status)
+}
+
+/** What a balancer answers whose connection to the server broke, or stayed silent. */
+const BROKEN_OFF: readonly number[] = [502, 504]
 
 /** Milliseconds until the next try, or null where there must be none. `failures` is 1-based. */
 export const retryDelayMs = (
@@ -63,7 +67,7 @@ export const retryDelayMs = (
   const own = backoffMs(failures)
   if (mayBeDone(error) && !repeatable) return null
   if (error instanceof ConnectionError) return own
-  if (error instanceof AgentApiError && (error.status === 503 || error.status === 429)) {
+  if (error instanceof AgentApiError && [429, 503, ...BROKEN_OFF].includes(error.status)) {
     return Math.max((error.retryAfterSeconds ?? 0) * 1000, own)
   }
   return null

@@ -17,7 +17,13 @@ import { type Beat, keyOf, leaseMsOf } from './keeper.ts'
 import type { AgentKeeper } from './threaded.ts'
 
 /** The calls that show that the work moves; the server stamps progress for the same ones. */
-const PROGRESS = new Set(['todos.progress', 'todos.say', 'todos.artifact', 'todos.interrupt'])
+const PROGRESS = new Set([
+  'todos.progress',
+  'todos.say',
+  'todos.artifact',
+  'todos.discardArtifacts',
+  'todos.interrupt',
+])
 
 export interface HoldOptions {
   connection: Connection
@@ -55,7 +61,7 @@ export interface Hold {
   /** Stops the heartbeats; what is still held is left to its lease. */
   leave(): void
   /** A hint that the todo was canceled; the server is asked before anything is believed. */
-  hearCanceled(): void
+  hearCanceled(because?: string): void
   /** A question is open: the lease stands still, and beats extend the wait by `holdSeconds`. */
   waiting(fence: string, holdSeconds: number | undefined): void
   /** The question was answered, and the answer brought a fresh lease. */
@@ -70,13 +76,16 @@ export const holdTodo = (options: HoldOptions): Hold => {
   let current = fence
   let endedBy: string | null = null
   let hintedCanceled = false
+  let canceledBecause: string | undefined
   let wait: { holdSeconds: number | undefined } | null = null
 
   const abort = (reason: AbortReason): void => {
     silence.end()
     // The todo is still ours after these two, until its end is reported.
     if (reason !== 'shutdown' && reason !== 'silent') keeper.drop(key)
-    if (!controller.signal.aborted) controller.abort(new AttemptAborted(reason))
+    if (controller.signal.aborted) return
+    const because = reason === 'canceled' ? canceledBecause : undefined
+    controller.abort(new AttemptAborted(reason, because))
   }
 
   const silence = watchSilence(silenceMs, () => abort('silent'))
@@ -158,8 +167,9 @@ export const holdTodo = (options: HoldOptions): Hold => {
       silence.end()
       keeper.drop(key)
     },
-    hearCanceled() {
+    hearCanceled(because) {
       hintedCanceled = true
+      canceledBecause = because
       keeper.beat(key)
     },
     waiting(next, holdSeconds) {

@@ -4,39 +4,51 @@
  * else. Only HTTP is decided here.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { defined } from '../../base/defined.ts'
-import type { Caller } from '../../domain/endpoint.ts'
+import { type Caller, may } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
 import type { Call } from '../../protocol/wire/method.ts'
 import type { Answer } from '../../rpc/answer.ts'
+import { type Admission, type Callers, ownerOf } from '../bounds/callers.ts'
+import { guardUnread, type UnreadAnswers } from '../bounds/unread.ts'
 import { type Auth, challengeFor } from '../request/auth.ts'
 import { discardBody } from '../request/body.ts'
 import { type CallSignal, callSignalOf } from '../request/call-signal.ts'
 import { isPeerThere } from '../request/half-closed.ts'
 import { headerOf, requestIdOf } from '../request/request.ts'
-import { reauthorize } from '../stream/reauthorize.ts'
+import type { Reauthorizer } from '../stream/reauthorize.ts'
 import { type StreamObserver, type StreamOptions, writeStream } from '../stream/sse.ts'
 
 /** What a call is made of, once its caller is known. */
 export type CallFacts = Pick<
   Call,
-  'caller' | 'signal' | 'isPeerThere' | 'lastEventId' | 'idempotencyKey' | 'requestId'
+  | 'caller'
+  | 'signal'
+  | 'isPeerThere'
+  | 'host'
+  | 'lastEventId'
+  | 'idempotencyKey'
+  | 'traceparent'
+  | 'requestId'
 >
 
 export interface ExchangeParts {
   auth: Auth
+  callers: Callers
+  unread: UnreadAnswers
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
   stopping?: AbortSignal
   onStream?: StreamObserver
-  /** How often the right to an open stream is checked again. */
-  recheckMs?: number
+  /** Ends what waits when the right to it is withdrawn. */
+  reauthorizer: Reauthorizer
 }
 
 /** What a binding answers, and how it words what HTTP itself refuses. */
 export interface Binding<Req extends IncomingMessage> {
   /** May throw what reading the request refuses. */
-  answer(req: Req, facts: CallFacts, res: ServerResponse): Promise<Answer>
+  answer(req: Req, facts: CallFacts, res: ServerResponse, admission: Admission): Promise<Answer>
   refuse(req: Req, error: unknown, requestId: string): Answer
+  /** The queue whose A2A interface is called; absent: another surface is. */
+  queueOf?(req: Req): string
 }
 
 export const sendJson = (
@@ -61,71 +73,97 @@ export const sendJson = (
   res.end(text)
 }
 
-/** What a caller may do. A stream ends when this changes. */
-const rightsOf = (caller: Caller): string =>
-  caller.kind === 'operator'
-    ? caller.kind
-    : JSON.stringify([caller.endpoint.id, caller.endpoint.queues, caller.endpoint.verbs])
+/** What is known of one request as it goes on. */
+interface Visit {
+  call: CallSignal
+  admission?: Admission
+  unwatch?: () => void
+}
+
+/** Whether `now` may do all that `before` might: on this queue's A2A interface, or at all. */
+const keepsRights = (before: Caller, now: Caller, queue: string | undefined): boolean => {
+  if (before.kind === 'operator' || now.kind === 'operator') return before.kind === now.kind
+  if (before.endpoint.id !== now.endpoint.id) return false
+  const { verbs, queues } = now.endpoint
+  if (queue === undefined) {
+    return (
+      before.endpoint.verbs.every((verb) => verbs.includes(verb)) &&
+      before.endpoint.queues.every((name) => queues.includes(name))
+    )
+  }
+  return A2A_VERBS.every((verb) => !may(before, verb, queue) || may(now, verb, queue))
+}
+
+const A2A_VERBS = ['send', 'answer'] as const
 
 /** Answers requests of a binding. */
 export const exchange = <Req extends IncomingMessage = IncomingMessage>(
   parts: ExchangeParts,
-  { answer, refuse }: Binding<Req>,
+  { answer, refuse, queueOf }: Binding<Req>,
 ) => {
-  const { auth, sse, stopping, onStream, recheckMs } = parts
+  const { auth, callers, unread, sse, stopping, onStream, reauthorizer } = parts
 
-  /** The answer, and the caller where that is known. */
-  const answerTo = async (
-    req: Req,
-    res: ServerResponse,
-    signal: AbortSignal,
-  ): Promise<[Answer, Caller?]> => {
+  const watchRights = (req: Req, caller: Caller, { revoke }: CallSignal): (() => void) =>
+    reauthorizer.watch({
+      caller,
+      authenticate: () => auth(req),
+      isAllowed: (now) => keepsRights(caller, now, queueOf?.(req)),
+      revoke,
+    })
+
+  const answerTo = async (req: Req, res: ServerResponse, visit: Visit): Promise<Answer> => {
     const requestId = requestIdOf(res)
     try {
       const caller: Caller = await auth(req)
+      visit.unwatch = watchRights(req, caller, visit.call)
       // What has not begun is left to another node, or to this one after its restart.
       if (stopping?.aborted) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
+      const owner = ownerOf(caller)
+      unread.check(owner)
+      const admission = callers.enter(owner)
+      visit.admission = admission
       const facts = {
         caller,
-        signal,
+        signal: visit.call.signal,
         isPeerThere: () => isPeerThere(res),
+        host: req.headers.host,
         lastEventId: headerOf(req, 'last-event-id') ?? null,
         idempotencyKey: headerOf(req, 'idempotency-key') ?? null,
+        traceparent: headerOf(req, 'traceparent') ?? null,
         requestId,
       }
-      return [await answer(req, facts, res), caller]
+      return await answer(req, facts, res, admission)
     } catch (error) {
-      return [refuse(req, error, requestId)]
+      return refuse(req, error, requestId)
     }
   }
 
   const sendStream = async (
-    req: Req,
     res: ServerResponse,
     { frames, onError }: Extract<Answer, { kind: 'stream' }>,
-    { signal, revoke }: CallSignal,
-    caller: Caller,
+    { call: { signal }, admission }: Visit,
   ): Promise<void> => {
-    const granted = rightsOf(caller)
-    const unwatch = reauthorize({
-      stillAllowed: async () => rightsOf(await auth(req)) === granted,
-      revoke,
-      ...defined({ everyMs: recheckMs }),
-    })
+    admission!.endCall()
     onStream?.opened()
-    const outcome = await writeStream(res, frames, { ...sse, signal, onError })
-    unwatch()
-    onStream?.closed(outcome)
+    const { owner } = admission!
+    onStream?.closed(await writeStream(res, frames, { ...sse, signal, onError, unread, owner }))
   }
 
   return async (req: Req, res: ServerResponse): Promise<void> => {
-    const call = callSignalOf(res, stopping)
-    const [answered, caller] = await answerTo(req, res, call.signal)
-    // The connection is closed behind the answer.
-    if (stopping?.aborted) await discardBody(req)
-    if (answered.kind === 'stream') await sendStream(req, res, answered, call, caller!)
-    else if (res.closed) return
-    else if (answered.kind === 'json') sendJson(req, res, answered)
-    else res.writeHead(204).end()
+    const visit: Visit = { call: callSignalOf(res, stopping) }
+    try {
+      const answered = await answerTo(req, res, visit)
+      // The connection is closed behind the answer.
+      if (stopping?.aborted) await discardBody(req)
+      if (answered.kind === 'stream') await sendStream(res, answered, visit)
+      else if (res.closed) return
+      else if (answered.kind === 'json') {
+        sendJson(req, res, answered)
+        if (res.writableLength > 0) guardUnread(unread, res, visit.admission?.owner)
+      } else res.writeHead(204).end()
+    } finally {
+      visit.unwatch?.()
+      visit.admission?.end()
+    }
   }
 }

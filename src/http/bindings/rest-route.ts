@@ -56,7 +56,7 @@ export const restRoute = (parts: RestRouteParts): RequestHandler => {
 
   const answerAt = ({ version, found }: VersionPath, queue: string) =>
     exchange<Request>(parts, {
-      answer: async (req, facts, res) => {
+      answer: async (req, facts, res, admission) => {
         const query = readQuery(req.url)
         return rest.answer({
           ...wanted(req, version, facts.requestId),
@@ -66,10 +66,12 @@ export const restRoute = (parts: RestRouteParts): RequestHandler => {
           checkVersion: () => checkVersion(req, version),
           enter: async () => enter(req, res, decodePath(queue), facts, version),
           readBody: async (optional) =>
-            hasBody(req) ? readText(req, { ...body, untyped: optional }) : '',
+            hasBody(req) ? readText(req, { ...body, untyped: optional }, admission) : '',
+          beginStream: () => admission.beginStream(),
         })
       },
       refuse: (req, error, requestId) => rest.refuse(error, wanted(req, version, requestId)),
+      queueOf: () => decodePath(queue),
     })
 
   return async (req, res) => {

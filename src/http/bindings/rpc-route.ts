@@ -1,12 +1,15 @@
 /** One JSON-RPC endpoint over HTTP: the body goes to the dispatcher, all but POST is refused. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { defined } from '../../base/defined.ts'
 import type { Call } from '../../protocol/wire/method.ts'
 import type { Rpc, RpcCall } from '../../rpc/server.ts'
 import { takesOnly } from '../request/accept.ts'
 import { type BodyOptions, readText } from '../request/body.ts'
-import { type CallFacts, type ExchangeParts, exchange, sendJson } from './exchange.ts'
+import { type Binding, type CallFacts, type ExchangeParts, exchange, sendJson } from './exchange.ts'
 
-export interface RpcRouteParts<C extends Call> extends ExchangeParts {
+export interface RpcRouteParts<C extends Call>
+  extends ExchangeParts,
+    Pick<Binding<IncomingMessage>, 'queueOf'> {
   rpc: Rpc<C>
   body: BodyOptions
   /** The HTTP methods of the path, if others than this route answer some. */
@@ -31,18 +34,20 @@ const usePost = (allow: string) => ({
 
 /** For every HTTP method that nobody else answers at the endpoint's path: all but POST are 405. */
 export const rpcRoute = <C extends Call>(parts: RpcRouteParts<C>): Route => {
-  const { rpc, body, open, allow = 'POST' } = parts
+  const { rpc, body, open, queueOf, allow = 'POST' } = parts
   const answered = exchange(parts, {
-    answer: async (req, facts, res) => {
-      const text = await readText(req, body)
+    answer: async (req, facts, res, admission) => {
+      const text = await readText(req, body, admission)
       return rpc.answer({
         text,
         requestId: facts.requestId,
         eventsOnly: takesOnly(req.headers.accept, 'text/event-stream'),
+        beginStream: () => admission.beginStream(),
         ...open(req, facts, res),
       })
     },
     refuse: (_req, error, requestId) => rpc.refuse(error, requestId),
+    ...defined({ queueOf }),
   })
   return async (req, res) => {
     if (req.method === 'POST') await answered(req, res)

@@ -1,9 +1,11 @@
 /**
  * Logging in to the board and out again. A token comes in a JSON body that only the page itself may
- * post; a one-time code may stand in a URL, since the first use spends it. Failures are bounded for
- * each address, so that nobody guesses at leisure.
+ * post; a one-time code may stand in a URL, since the first use spends it. Failures are bounded, by
+ * what was tried and by address, so that nobody guesses at leisure.
  */
+import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
+import { isIPv6 } from 'node:net'
 import { type Request, type Response, Router } from 'express'
 import { invalid, Refusal } from '../../domain/errors.ts'
 import { WireRefusal } from '../../protocol/wire/errors.ts'
@@ -15,7 +17,7 @@ import { createSameOrigin } from './same-origin.ts'
 const COOKIE = 'switchboard_board'
 const WINDOW_MS = 60_000
 const MAX_FAILURES = 10
-const MAX_ADDRESSES = 1000
+const MAX_REMEMBERED = 1000
 const BODY = { mediaTypes: ['application/json'], limitBytes: 4096, timeoutMs: 5000 }
 
 /** The session's secret, as the browser sent it. */
@@ -27,35 +29,67 @@ export const readCookie = (req: IncomingMessage): string | null => {
   return null
 }
 
-/**
- * Counts an attempt before it is checked, or a burst in parallel would go uncounted, and takes a
- * success back. When there are too many addresses the oldest is forgotten: memory is bounded first.
- */
-const createGate = () => {
+/** Failures of one kind of culprit. Of too many the oldest is forgotten: memory is bounded first. */
+const createTally = () => {
   const failures = new Map<string, { count: number; until: number }>()
   return {
-    /** Returns the function that takes the attempt back, to be called once it has passed. */
-    enter(address: string): () => void {
+    /** Refuses: rate_limited, if this one has failed too often lately. */
+    check(culprit: string): void {
+      const { count, until } = failures.get(culprit) ?? { count: 0, until: 0 }
+      const leftMs = until - performance.now()
+      if (count < MAX_FAILURES || leftMs <= 0) return
+      throw new Refusal('rate_limited', { retryAfterSeconds: Math.ceil(leftMs / 1000) })
+    },
+    add(culprit: string): void {
       const now = performance.now()
-      let entry = failures.get(address)
-      if (!entry || entry.until <= now) {
-        entry = { count: 0, until: now + WINDOW_MS }
-        failures.delete(address)
-        failures.set(address, entry)
-        const [oldest] = failures.keys()
-        if (failures.size > MAX_ADDRESSES && oldest !== undefined) failures.delete(oldest)
+      const entry = failures.get(culprit)
+      if (entry && entry.until > now) {
+        entry.count += 1
+        return
       }
-      if (entry.count >= MAX_FAILURES) {
-        const retryAfterSeconds = Math.ceil((entry.until - now) / 1000)
-        throw new Refusal('rate_limited', { retryAfterSeconds })
-      }
-      const counted = entry
-      counted.count += 1
-      return () => {
-        counted.count -= 1
-      }
+      failures.delete(culprit)
+      failures.set(culprit, { count: 1, until: now + WINDOW_MS })
+      const [oldest] = failures.keys()
+      if (failures.size > MAX_REMEMBERED && oldest !== undefined) failures.delete(oldest)
     },
   }
+}
+
+/**
+ * Bounds failures by what was tried and by where it came from. What was tried too often is not looked
+ * up again. An address that failed too often is told only that, however it goes on failing; what is
+ * good still opens the board, since behind a proxy, or one office's router, many people share it.
+ */
+const createGate = () => {
+  const byProof = createTally()
+  const byNetwork = createTally()
+  return {
+    check: (proof: string): void => byProof.check(hashOf(proof)),
+    /** Refuses: rate_limited. Neither an error nor a success is a failure, so they are not told. */
+    failed(proof: string, address: string): void {
+      const network = networkOf(address)
+      byProof.add(hashOf(proof))
+      byNetwork.check(network)
+      byNetwork.add(network)
+    },
+  }
+}
+
+const hashOf = (text: string): string => createHash('sha256').update(text).digest('base64url')
+
+/** Whoever has an address of IPv6 has at least the 2^64 that begin like it. */
+export const networkOf = (address: string): string => {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
+  if (mapped !== undefined) return mapped
+  if (!isIPv6(address)) return address
+  const [head = '', tail] = address.toLowerCase().replace(/%.*/, '').split('::')
+  const groups = (text: string): string[] => (text === '' ? [] : text.split(':'))
+  const [first, last] = [groups(head), groups(tail ?? '')]
+  const zeros = Array.from({ length: Math.max(0, 8 - first.length - last.length) }, () => '0')
+  return `${[...first, ...(tail === undefined ? [] : zeros), ...last]
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(':')}::/64`
 }
 
 export interface LoginParts {
@@ -88,10 +122,10 @@ export const createBoardLogin = ({ sessions, publicUrl }: LoginParts): Router =>
     res: Response,
     proof: Parameters<BoardSessions['login']>[0],
   ): Promise<boolean> => {
-    const passed = gate.enter(req.ip ?? '')
+    const tried = 'token' in proof ? proof.token : proof.code
+    gate.check(tried)
     const session = await sessions.login(proof)
     if (session === null) return false
-    passed()
     const former = readCookie(req)
     if (former !== null) await sessions.end(former)
     res.cookie(COOKIE, session, { ...cookieFor(req), maxAge: sessions.sessionSeconds * 1000 })
@@ -110,7 +144,9 @@ export const createBoardLogin = ({ sessions, publicUrl }: LoginParts): Router =>
   })
 
   router.post('/board/login', ownOnly, async (req, res) => {
-    if (!(await login(req, res, { token: await readToken(req) }))) {
+    const token = await readToken(req)
+    if (!(await login(req, res, { token }))) {
+      gate.failed(token, req.ip ?? '')
       throw new WireRefusal('unauthenticated', 'This token is not valid')
     }
     res.status(204).end()
@@ -129,6 +165,7 @@ export const createBoardLogin = ({ sessions, publicUrl }: LoginParts): Router =>
       res.redirect(303, '../board')
       return
     }
+    if (typeof code === 'string') gate.failed(code, req.ip ?? '')
     const text = 'This link was used before or has expired. The board itself asks for a token.\n'
     res.status(401).type('text/plain').send(text)
   })

@@ -15,9 +15,12 @@ import type { Activity } from '../../service/board/activity.ts'
 import type { BoardLane, BoardService } from '../../service/board/lanes.ts'
 import type { BoardSessions } from '../../service/board/sessions.ts'
 import { rpcRoute } from '../bindings/rpc-route.ts'
+import type { HttpBounds } from '../bounds/bounds.ts'
+import { ownerOf } from '../bounds/callers.ts'
 import type { Auth } from '../request/auth.ts'
 import { answerRefusal } from '../request/refusal.ts'
 import { readFilter } from '../stream/feed-filter.ts'
+import type { Reauthorizer } from '../stream/reauthorize.ts'
 import { CARDS, fromCard, readLane, readSnapshot } from './cards.ts'
 import { createBoardLogin, type LoginParts, readCookie } from './login.ts'
 import { boardHeaders, createBoardPage } from './page.ts'
@@ -31,7 +34,11 @@ export interface BoardParts extends LoginParts {
   operatorTable: MethodTable
   boardAuth: Auth
   log: Pick<Log, 'debug' | 'warn' | 'error'>
+  reauthorizer: Reauthorizer
   stopping?: AbortSignal
+  /** What is shared with the other paths. */
+  bounds: HttpBounds
+  maxBodyValues?: number
 }
 
 /** Who the caller is on a path of the board: the bearer, else whoever is logged in. */
@@ -106,13 +113,17 @@ const isBoards = (method: string): boolean =>
   method.startsWith('todos.') || method === 'deliveries.list'
 
 /** POST /board/operator: those methods, by the cookie, and from the page only. */
-const calls = ({ services, operatorTable, boardAuth, log, stopping }: BoardParts) => {
+const calls = (parts: BoardParts) => {
+  const { services, operatorTable, boardAuth, reauthorizer, log, stopping } = parts
+  const { maxBodyValues: maxValues } = parts
   const rows = Object.entries(operatorTable).filter(([name]) => isBoards(name))
   const served = { table: Object.fromEntries(rows), writeError: apiError }
   return rpcRoute<Call>({
     rpc: createRpc<Call>({ tables: [served], writeError: apiError, batches: false, log }),
     auth: boardAuth,
-    body: { mediaTypes: ['application/json'] },
+    reauthorizer,
+    ...parts.bounds,
+    body: defined({ mediaTypes: ['application/json'], maxValues }),
     open: (_req, facts) => ({
       serve: () => served,
       enter: async () => ({ ...facts, services }),
@@ -133,7 +144,12 @@ export const createBoard = (parts: BoardParts): Router => {
     router.get(path, async (req, res) => {
       const caller = await boardAuth(req)
       watchScope(caller)
-      res.set('Cache-Control', 'no-store').json(await read(req, caller))
+      const admission = parts.bounds.callers.enter(ownerOf(caller))
+      try {
+        res.set('Cache-Control', 'no-store').json(await read(req, caller))
+      } finally {
+        admission.end()
+      }
     })
   }
   answer('/board/todos', (req, caller) => readTodos(board, req, caller))

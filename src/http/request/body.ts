@@ -5,6 +5,9 @@
  */
 import type { IncomingMessage } from 'node:http'
 import { WireRefusal } from '../../protocol/wire/errors.ts'
+import { SMALL_BYTES } from '../bounds/body-room.ts'
+import type { Admission } from '../bounds/callers.ts'
+import { admitValues, MAX_VALUES, mayHoldMany } from '../bounds/values.ts'
 
 export interface BodyOptions {
   /** Media types accepted, without parameters. */
@@ -14,10 +17,14 @@ export interface BodyOptions {
   limitBytes?: number
   /** Milliseconds within which the whole body must have arrived. */
   timeoutMs?: number
+  /** How many JSON values it may hold. */
+  maxValues?: number
 }
 
 const LIMIT_BYTES = 4 * 1024 * 1024
 const TIMEOUT_MS = 30_000
+/** A body of which nothing arrives for so long has stalled. */
+const STALL_MS = 10_000
 /** How much longer, and at most how many more bytes, a body over the limit is read. */
 const LINGER_MS = 1_000
 const LINGER_BYTES = 8 * 1024 * 1024
@@ -47,9 +54,22 @@ const checkHeaders = (
   }
 }
 
-/** The bytes of a body. Refuses: too_large, too_late (also for a body that was broken off). */
-const collect = (req: IncomingMessage, limitBytes: number, timeoutMs: number): Promise<Buffer> =>
+/** What a body may take. */
+interface Allowance {
+  limitBytes: number
+  timeoutMs: number
+  /** Where its bytes are counted. */
+  admission: Admission | undefined
+}
+
+/**
+ * The bytes of a body. Refuses: too_large, too_late (also for a body that was broken off), and
+ * where there is no room for more of it, what the admission refuses.
+ */
+const collect = (req: IncomingMessage, allowance: Allowance): Promise<Buffer> =>
   new Promise((resolve, reject) => {
+    const { limitBytes, timeoutMs, admission } = allowance
+    const undeclared = req.headers['content-length'] === undefined
     const chunks: Buffer[] = []
     let bytes = 0
     let over = false
@@ -60,10 +80,11 @@ const collect = (req: IncomingMessage, limitBytes: number, timeoutMs: number): P
       clearTimeout(linger)
       req.off('data', add).off('end', end).off('close', broken).off('error', broken)
     }
-    const refuse = (kind: 'too_large' | 'too_late'): void => {
+    const fail = (error: unknown): void => {
       done()
-      reject(new WireRefusal(kind))
+      reject(error)
     }
+    const refuse = (kind: 'too_large' | 'too_late'): void => fail(new WireRefusal(kind))
     const exceed = (): void => {
       over = true
       chunks.length = 0
@@ -74,6 +95,14 @@ const collect = (req: IncomingMessage, limitBytes: number, timeoutMs: number): P
       if (!over && bytes > limitBytes) exceed()
       if (!over) chunks.push(chunk)
       else if (bytes > limitBytes + LINGER_BYTES) refuse('too_large')
+      // A body that did not say its length turns out to be a large one.
+      if (bytes > SMALL_BYTES && undeclared && !over) makeRoom()
+    }
+    const makeRoom = (): void => {
+      const waiting = admission?.room(limitBytes)
+      if (waiting === undefined) return
+      req.pause()
+      waiting.then(() => req.resume(), fail)
     }
     const end = (): void => {
       if (over) refuse('too_large')
@@ -83,7 +112,17 @@ const collect = (req: IncomingMessage, limitBytes: number, timeoutMs: number): P
       }
     }
     const broken = (): void => refuse(over ? 'too_large' : 'too_late')
-    const timer = setTimeout(broken, timeoutMs)
+
+    const endsAt = performance.now() + timeoutMs
+    let seen = 0
+    const look = (): void => {
+      const left = endsAt - performance.now()
+      const stalled = bytes === seen && !req.isPaused()
+      seen = bytes
+      if (left <= 1 || stalled) broken()
+      else timer = setTimeout(look, Math.min(left, STALL_MS))
+    }
+    let timer = setTimeout(look, Math.min(timeoutMs, STALL_MS))
 
     if (Number(req.headers['content-length'] ?? 0) > limitBytes) exceed()
     req.on('data', add).on('end', end).on('close', broken).on('error', broken)
@@ -110,14 +149,37 @@ export const discardBody = (req: IncomingMessage): Promise<void> =>
     req.on('data', drop).on('end', done).on('close', done).on('error', done)
   })
 
+/** Room for what a body says that it holds; what is too large is read and dropped. */
+const roomFor = (
+  req: IncomingMessage,
+  { admission, limitBytes }: Allowance,
+): Promise<void> | undefined => {
+  const declared = Number(req.headers['content-length'] ?? SMALL_BYTES)
+  return declared > limitBytes ? undefined : admission?.room(declared)
+}
+
 /** Shared, since it keeps nothing from one whole text to the next. */
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** The text of a JSON body. Refuses: media_type, too_large, too_late, parse (not UTF-8). */
-export const readText = async (req: IncomingMessage, options: BodyOptions): Promise<string> => {
+/**
+ * The text of a JSON body. Refuses: media_type, too_large, too_late, limit, parse (not UTF-8), and
+ * what the admission refuses.
+ */
+export const readText = async (
+  req: IncomingMessage,
+  options: BodyOptions,
+  admission?: Admission,
+): Promise<string> => {
   checkHeaders(req, options)
-  const { limitBytes = LIMIT_BYTES, timeoutMs = TIMEOUT_MS } = options
-  const bytes = await collect(req, limitBytes, timeoutMs)
+  const { limitBytes = LIMIT_BYTES, timeoutMs = TIMEOUT_MS, maxValues = MAX_VALUES } = options
+  const allowance = { limitBytes, timeoutMs, admission }
+  const waiting = roomFor(req, allowance)
+  if (waiting !== undefined) {
+    await waiting
+    if (req.destroyed) throw new WireRefusal('too_late')
+  }
+  const bytes = await collect(req, allowance)
+  if (mayHoldMany(bytes, maxValues)) await admitValues(bytes, maxValues)
   try {
     return utf8.decode(bytes)
   } catch {

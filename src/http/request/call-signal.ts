@@ -4,9 +4,10 @@
  * their response, so that many streams over a long life leave nothing on the server's own signal.
  */
 import type { ServerResponse } from 'node:http'
+import type { Withdrawn } from '../../domain/endpoint.ts'
 
-/** Why the signal of a call fired. */
-type Gone = 'hung_up' | 'stopping' | 'withdrawn'
+/** Why the signal of a call fired, unless its right was withdrawn. */
+type Gone = 'hung_up' | 'stopping'
 
 /** Whether the server is stopping, so that the client is still there and can be told to return. */
 export const isStopping = (signal: AbortSignal): boolean =>
@@ -15,10 +16,10 @@ export const isStopping = (signal: AbortSignal): boolean =>
 export interface CallSignal {
   /**
    * Fires with reason `hung_up` when the response closes unfinished, with `stopping` when the
-   * server's own signal fires, and with `withdrawn` at `revoke`.
+   * server's own signal fires, and with the reason given at `revoke`.
    */
   signal: AbortSignal
-  revoke(): void
+  revoke(reason: Withdrawn): void
 }
 
 /** The listeners of a signal, in sets of our own: a signal searches its list for each new one. */
@@ -65,6 +66,6 @@ export const callSignalOf = (res: ServerResponse, stopping?: AbortSignal): CallS
   else res.on('close', close)
   return {
     signal: controller.signal,
-    revoke: () => controller.abort('withdrawn' satisfies Gone),
+    revoke: (reason) => controller.abort(reason),
   }
 }

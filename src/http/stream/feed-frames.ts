@@ -3,6 +3,7 @@
  * makes at most two frames, each with a cursor of its own (protocol/json/feed.ts): who resumes
  * after the first still gets the second, and neither twice.
  */
+import { defined } from '../../base/defined.ts'
 import { createMemo } from '../../base/memo.ts'
 import type { FeedEvent } from '../../domain/todo.ts'
 import { readyOf, transitionOf } from '../../protocol/json/feed.ts'
@@ -42,7 +43,7 @@ const signal = (event: FeedEvent): Pick<Frame, 'event' | 'data'> | null => {
   const { todoId: id, fence, seq } = event
   switch (event.verb) {
     case 'cancel':
-      return { event: 'canceled', data: { id, fence } }
+      return { event: 'canceled', data: defined({ id, fence, reason: event.detail?.text }) }
     case 'message':
       return { event: 'message', data: { id, seq } }
     case 'resume':

@@ -4,19 +4,20 @@
  * connections. Withdrawing a right ends the streams it opened.
  */
 import { type Request, type Response, Router } from 'express'
-import { defined } from '../../base/defined.ts'
 import type { Log } from '../../base/log.ts'
 import { type Caller, endpointWith } from '../../domain/endpoint.ts'
 import { invalid, Refusal } from '../../domain/errors.ts'
 import type { BoardFilter } from '../../service/board/lanes.ts'
 import type { OpenFeed } from '../../service/watch/subscription.ts'
 import type { Watch } from '../../service/watch/watch.ts'
+import { createBounds, type HttpBounds } from '../bounds/bounds.ts'
+import { ownerOf } from '../bounds/callers.ts'
 import type { Auth } from '../request/auth.ts'
 import { callSignalOf } from '../request/call-signal.ts'
 import { answerRefusal } from '../request/refusal.ts'
 import { narrow, readFilter, readNames } from './feed-filter.ts'
 import { type After, agentFrames, boardFrames } from './feed-frames.ts'
-import { reauthorize } from './reauthorize.ts'
+import type { Reauthorizer } from './reauthorize.ts'
 import {
   type Frame,
   type Source,
@@ -43,8 +44,10 @@ export interface FeedParts {
   stopping?: AbortSignal
   onStream?: (feed: 'board' | 'agent') => StreamObserver
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
-  /** How often the right to an open stream is checked again. */
-  recheckMs?: number
+  /** Ends a stream when the right to it is withdrawn. */
+  reauthorizer: Reauthorizer
+  /** What is shared with the other event streams. */
+  bounds?: HttpBounds
 }
 
 /** The limit of a node; each stream costs it some 20 kB. */
@@ -119,29 +122,35 @@ const letGo = (req: Request): void => {
 
 /** Both feeds, at their paths. */
 export const createFeeds = (parts: FeedParts): Router => {
-  const { watch, log, stopping, recheckMs } = parts
+  const { watch, log, stopping, reauthorizer } = parts
+  const { callers, unread } = parts.bounds ?? createBounds()
   let open = 0
 
   const serve = (kind: Kind) => async (req: Request, res: Response) => {
-    const access = kind.access(await kind.auth(req), req)
+    const caller = await kind.auth(req)
+    const access = kind.access(caller, req)
     if (stopping?.aborted) throw new Refusal('unavailable', { retryAfterSeconds: 1 })
     const after = readAfter(req)
     const retryMs = await parts.sseRetryMs()
-    if (open >= MAX_STREAMS) throw new Refusal('unavailable')
+    if (open >= MAX_STREAMS) {
+      throw new Refusal('unavailable', { limit: MAX_STREAMS }, 'This node has too many feeds open')
+    }
+    const owner = ownerOf(caller)
+    const leave = callers.openStream(owner)
 
     const { signal, revoke } = callSignalOf(res, stopping)
-    const unwatch = reauthorize({
-      stillAllowed: async () => kind.access(await kind.auth(req), req).granted === access.granted,
+    const unwatch = reauthorizer.watch({
+      caller,
+      authenticate: () => kind.auth(req),
+      isAllowed: (now) => kind.access(now, req).granted === access.granted,
       revoke,
-      onError: (error) =>
-        log.warn({ err: error }, 'the right to a feed could not be looked at again'),
-      ...defined({ everyMs: recheckMs }),
     })
     open += 1
     const observer = parts.onStream?.(kind.name)
     observer?.opened()
     const end = (outcome?: StreamOutcome): void => {
       open -= 1
+      leave()
       unwatch()
       if (outcome) observer?.closed(outcome)
     }
@@ -152,7 +161,14 @@ export const createFeeds = (parts: FeedParts): Router => {
         log.error({ err: error, feed: kind.name }, 'a feed failed')
         return null
       }
-      void writeStream(res, frames, { ...parts.sse, signal, retryMs, onError }).then(end)
+      void writeStream(res, frames, {
+        ...parts.sse,
+        signal,
+        retryMs,
+        onError,
+        unread,
+        owner,
+      }).then(end)
     } catch (error) {
       end()
       throw error

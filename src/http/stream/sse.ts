@@ -8,6 +8,7 @@
  */
 import type { ServerResponse } from 'node:http'
 import { TooSlow } from '../../domain/errors.ts'
+import type { Unread, UnreadAnswers } from '../bounds/unread.ts'
 import { isStopping } from '../request/call-signal.ts'
 
 /** One event. `data` is written as JSON on one line; a frame without it carries only its id. */
@@ -48,6 +49,9 @@ export interface StreamOptions {
   pingMs?: number
   /** Milliseconds a write may stay undrained before the connection is destroyed. */
   drainMs?: number
+  /** Where what the reader has not taken is counted, and whose it is. */
+  unread?: UnreadAnswers
+  owner?: string
   /** Sent first, as the client's reconnection delay in milliseconds. */
   retryMs?: number
   /** Logs what the source threw, and makes the last frame; null for none. */
@@ -143,13 +147,16 @@ const isList = (frames: Frame | readonly Frame[]): frames is readonly Frame[] =>
 class StreamWriter {
   readonly #res: ServerResponse
   readonly #drainMs: number
+  readonly #options: StreamOptions
   #stalled = false
   #watchdog: NodeJS.Timeout | undefined
+  #unread: Unread | undefined
   #release: (() => void) | undefined
 
-  constructor(res: ServerResponse, drainMs: number) {
+  constructor(res: ServerResponse, drainMs: number, options: StreamOptions) {
     this.#res = res
     this.#drainMs = drainMs
+    this.#options = options
     res.on('drain', this.#settle)
     res.on('close', this.#settle)
   }
@@ -157,15 +164,23 @@ class StreamWriter {
   readonly #settle = (): void => {
     clearTimeout(this.#watchdog)
     this.#watchdog = undefined
+    if (this.#unread !== undefined) this.#options.unread?.remove(this.#unread)
+    this.#unread = undefined
     this.#release?.()
     this.#release = undefined
   }
 
   #watch(): void {
-    this.#watchdog ??= setTimeout(() => {
+    if (this.#watchdog !== undefined) return
+    const cut = (): void => {
       this.#stalled = true
       this.#res.destroy()
-    }, this.#drainMs)
+    }
+    this.#watchdog = setTimeout(cut, this.#drainMs)
+    const { unread, owner = '' } = this.#options
+    if (!unread) return
+    this.#unread = { owner, bytes: this.#res.writableLength, cut }
+    unread.add(this.#unread)
   }
 
   write(text: Buffer | string): void {
@@ -281,7 +296,7 @@ export const writeStream = async (
   // says.
   res.on('error', () => undefined)
 
-  const writer = new StreamWriter(res, drainMs)
+  const writer = new StreamWriter(res, drainMs, options)
   const puller = new FramePuller(res, source, options.signal)
   const ping = setInterval(() => {
     if (!res.writableNeedDrain) writer.write(PING)

@@ -63,6 +63,11 @@ export const AGENT_METHODS: MethodTable = {
   ),
   'todos.say': row(schema.say, ({ say }) => say, seqOf),
   'todos.artifact': row(schema.addArtifact, ({ artifact }) => artifact, seqOf),
+  'todos.discardArtifacts': row(
+    schema.discardArtifacts,
+    ({ discardArtifacts }) => discardArtifacts,
+    (discarded) => ({ discarded }),
+  ),
   'todos.interrupt': row(schema.interrupt, ({ interrupt }) => interrupt, fromInterrupted),
   'todos.messages': row(
     schema.messages,
@@ -109,6 +114,11 @@ export const AGENT_METHODS: MethodTable = {
     fromPage,
   ),
 }
+
+const READS = ['todos.get', 'todos.messages', 'todos.list', 'todos.claim']
+
+/** Whether a call is answered with whole documents. */
+export const isBulky = ({ method }: { method: string }): boolean => READS.includes(method)
 
 /** Calls of a batch about one todo run in turn; one that names none waits for all, and all for it. */
 export const turnOf = ({ params }: { params?: unknown }): string | null => {

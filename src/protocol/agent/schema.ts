@@ -11,6 +11,8 @@ const MAX_WAIT_MS = 60_000
 const message = messageFrom('ROLE_AGENT')
 const leaseSeconds = seconds(1, LEASE.maxSeconds)
 const summary = text.exactOptional()
+/** By which a call is known when it is made again. */
+const key = name.max(200)
 const waitMs = z.int().min(0).max(MAX_WAIT_MS).default(0)
 
 /**
@@ -36,17 +38,33 @@ export const heartbeat = held({
   holdSeconds: seconds().exactOptional(),
 })
 
+/** It goes into the event's row, which the feeds read, so it stays small. */
+const MAX_EVENT_METADATA = 8192
+const eventMetadata = jsonObject
+  .refine(
+    (metadata) => JSON.stringify(metadata).length <= MAX_EVENT_METADATA,
+    `must be at most ${MAX_EVENT_METADATA} characters of JSON`,
+  )
+  .exactOptional()
+
 export const progress = held({
   note: text.exactOptional(),
   percent: z.number().min(0).max(100).exactOptional(),
+  metadata: eventMetadata,
 })
 
-export const say = held({ message })
+export const say = held({ message, metadata: eventMetadata })
 
 export const addArtifact = held({
   artifact,
   append: z.boolean().default(false),
   lastChunk: z.boolean().default(false),
+  key: key.exactOptional(),
+  metadata: eventMetadata,
+})
+
+export const discardArtifacts = held({
+  artifactIds: z.array(name).min(1).max(1000).exactOptional(),
 })
 
 export const interrupt = held({
@@ -87,5 +105,5 @@ export const documents = z.strictObject({
   after: seq.default(0),
 })
 export const child = held({ child: name })
-export const fork = held({ children })
+export const fork = held({ children, key: key.exactOptional() })
 export const join = held({ children: childIds, until })

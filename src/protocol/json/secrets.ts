@@ -12,7 +12,7 @@ const hidden = ({ messageId, contextId, taskId, role }: Message): Message =>
   defined<Message>({ messageId, contextId, taskId, role, parts: HIDDEN })
 
 export const withoutSecret = (stored: StoredMessage): StoredMessage =>
-  stored.secret ? { ...stored, message: hidden(stored.message) } : stored
+  stored.secret ? { ...stored, message: hidden(stored.message), request: null } : stored
 
 export const withoutSecrets = (view: TodoView): TodoView => ({
   ...view,

@@ -21,11 +21,13 @@ export const fromTimeOrNull = (time: Date | null): string | null =>
   time === null ? null : fromTime(time)
 
 /** A message with its seq: one that the holder has not acknowledged, or any whose seq matters. */
-export const fromStored = ({ seq, message, receivedAt, answers }: StoredMessage) => ({
-  seq,
-  message,
-  receivedAt: fromTime(receivedAt),
-  ...(answers !== null && { answers }),
+export const fromStored = (stored: StoredMessage) => ({
+  seq: stored.seq,
+  message: stored.message,
+  receivedAt: fromTime(stored.receivedAt),
+  ...(stored.answers !== null && { answers: stored.answers }),
+  ...(stored.sender !== null && stored.message.role === 'ROLE_USER' && { sender: stored.sender }),
+  ...(stored.request && { request: stored.request }),
 })
 
 /** A page of `todos.documents`, with the seq after which the next one begins. */
@@ -41,6 +43,16 @@ export const fromDocuments = (
   })),
   next,
 })
+/** Who sent a todo and what they said beside its first message; its metadata is a member of its own. */
+export const fromSender = ({ todo, messages }: TodoView) => {
+  const { extensions = [], acceptedOutputModes, traceparent } = messages[0]?.request ?? {}
+  return {
+    sender: todo.clientId,
+    extensions,
+    ...(acceptedOutputModes && { configuration: { acceptedOutputModes } }),
+    ...(traceparent !== undefined && { traceparent }),
+  }
+}
 
 /** The message that it began with, and everything said so far, oldest first. */
 export const fromMessages = (messages: readonly StoredMessage[]) => ({

@@ -182,7 +182,9 @@ export const fromStreamed = (response: StreamResponse) => {
   if ('task' in response) return fromTask(response.task)
   if ('statusUpdate' in response) {
     const { statusUpdate } = response
-    return toStatusUpdate(statusUpdate, fromStatus(statusUpdate.status), false)
+    const { metadata } = statusUpdate
+    const update = toStatusUpdate(statusUpdate, fromStatus(statusUpdate.status), false)
+    return metadata ? { ...update, metadata } : update
   }
   const { artifact, ...rest } = response.artifactUpdate
   return { kind: 'artifact-update' as const, ...rest, artifact: fromArtifact(artifact) }

@@ -7,9 +7,9 @@ import type { z } from 'zod'
 import { defined } from '../../base/defined.ts'
 import { withDeadline } from '../../base/time.ts'
 import type { Scope } from '../../domain/endpoint.ts'
-import { isRefusal, Refusal } from '../../domain/errors.ts'
+import { invalid, isRefusal, Refusal } from '../../domain/errors.ts'
 import type { State } from '../../domain/lifecycle.ts'
-import type { TodoView } from '../../domain/todo.ts'
+import type { JsonObject, RequestFacts, TodoView } from '../../domain/todo.ts'
 import type { Send, Sent } from '../../service/tasks/client.ts'
 import { answering, own, sending, sendingOwn } from '../a2a/access.ts'
 import { type AgentCard, agentCard, extendedCard } from '../a2a/card.ts'
@@ -43,7 +43,7 @@ import type { StreamResponse } from './wire.ts'
 
 export interface V1Options {
   /** Where clients reach the server. */
-  publicUrl: () => string
+  publicUrl: (host?: string) => string
   /** Signs a card for this public address; absent: cards are not signed. */
   signCard?: (card: AgentCard, publicUrl: string) => Promise<AgentCard>
   /** The longest that a blocking send waits, in milliseconds; then it answers with the task as it is. */
@@ -58,6 +58,23 @@ const shown = ({ caller }: QueueCall, view: TodoView): TodoView =>
     ? view
     : withoutSecrets(view)
 
+/** W3C trace context: one that is malformed is as good as none. */
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
+
+/** What a send says beside its message and its metadata, for the agent; undefined if that is nothing. */
+const factsOf = (
+  { extensions, traceparent }: QueueCall,
+  { configuration }: SendMessageRequest,
+): RequestFacts | undefined => {
+  const modes = configuration?.acceptedOutputModes
+  const facts = defined<RequestFacts>({
+    extensions: extensions.size > 0 ? [...extensions] : undefined,
+    acceptedOutputModes: modes && modes.length > 0 ? modes : undefined,
+    traceparent: traceparent && TRACEPARENT.test(traceparent) ? traceparent : undefined,
+  })
+  return Object.keys(facts).length > 0 ? facts : undefined
+}
+
 /** An endpoint that may only answer can reply to a task, but cannot begin one. */
 const send = async (ctx: QueueCall, request: SendMessageRequest): Promise<Sent> => {
   acceptSend(ctx.queue, request)
@@ -65,7 +82,7 @@ const send = async (ctx: QueueCall, request: SendMessageRequest): Promise<Sent> 
   const idempotencyKey = readIdempotencyKey(ctx.idempotencyKey, request.metadata)
   const send = toSend(ctx.queue.name, request, ctx.dialect)
   const sent = await ctx.services.client.send(
-    defined<Send>({ ...send, id: ctx.newTaskId, idempotencyKey }),
+    defined<Send>({ ...send, id: ctx.newTaskId, idempotencyKey, request: factsOf(ctx, request) }),
     ctx.access,
   )
   if (sent.pushSecret !== undefined) showSecret(ctx, sent.pushSecret)
@@ -84,6 +101,13 @@ const settled = async (ctx: QueueCall, sent: Sent, maxWaitMs: number): Promise<T
     watch.settle(id, sent.after, signal),
   )
   return view ?? client.get(id, answering(ctx))
+}
+
+/** Why a client cancels: for the agent that works on the task, and for operators. Refuses: invalid. */
+const reasonIn = (metadata: JsonObject | undefined): string | undefined => {
+  const reason = metadata?.reason
+  if (reason === undefined || typeof reason === 'string') return reason
+  throw invalid('metadata.reason', 'must be a text')
 }
 
 interface StreamOptions {
@@ -112,13 +136,20 @@ async function* events(
 const ASKS_INPUT: State = 'input-required'
 
 /** The task as it is, then what happens to it. */
-async function* taskThenEvents(
+const taskThenEvents = (
   ctx: QueueCall,
   view: TodoView,
-): AsyncGenerator<StreamItem<StreamResponse>> {
+): AsyncGenerator<StreamItem<StreamResponse>> => {
   const { id, seq } = view.todo
-  yield { id: String(seq), result: { task: fromTodo(view) } }
-  if (!hasEnded(view.todo)) yield* events(ctx, id, seq, { justRead: true })
+  const first = [{ id: String(seq), result: { task: fromTodo(view) } }]
+  const rest = hasEnded(view.todo) ? nothing() : events(ctx, id, seq, { justRead: true })
+  return firstThen(first, rest)
+}
+
+/** `first` is emptied: a stream that lasts would keep the whole task as long. */
+async function* firstThen<T>(first: T[], rest: AsyncIterable<T>): AsyncGenerator<T> {
+  yield first.pop()!
+  yield* rest
 }
 
 /**
@@ -273,7 +304,8 @@ export const createV1Methods = (options: V1Options) => {
 
     CancelTask: unary(
       REQUESTS.CancelTaskRequest,
-      async (ctx: QueueCall, { id }) => fromTodo(await ctx.services.client.cancel(id, own(ctx))),
+      async (ctx: QueueCall, { id, metadata }) =>
+        fromTodo(await ctx.services.client.cancel(id, own(ctx), reasonIn(metadata))),
       own,
     ),
 
@@ -291,9 +323,9 @@ export const createV1Methods = (options: V1Options) => {
 
     GetExtendedAgentCard: unary(
       REQUESTS.GetExtendedAgentCardRequest,
-      async ({ queue }: QueueCall) => {
-        const card = extendedCard(queue, agentCard(queue, publicUrl()))
-        return signCard ? signCard(card, publicUrl()) : card
+      async ({ queue, host }: QueueCall) => {
+        const card = extendedCard(queue, agentCard(queue, publicUrl(host)))
+        return signCard ? signCard(card, publicUrl(host)) : card
       },
       answering,
     ),

@@ -211,17 +211,23 @@ export const fromPage = (page: TodoPage, request: ListTasksRequest) => ({
   totalSize: page.totalSize,
 })
 
-const fromChunk = ({ artifact, append, lastChunk }: ArtifactChunk, ids: TaskIds) =>
+const fromChunk = (
+  { artifact, append, lastChunk }: ArtifactChunk,
+  ids: TaskIds,
+  metadata: JsonObject | undefined,
+) =>
   defined({
     ...ids,
     artifact: fromArtifact(artifact),
     append: append || undefined,
     lastChunk: lastChunk || undefined,
+    metadata,
   })
 
 /** A StreamResponse with its one member; null for an event that streams do not show. */
 export const fromEvent = (event: Event): StreamResponse | null => {
   const ids = { taskId: event.todoId, contextId: event.contextId }
+  const metadata = event.detail?.metadata
   switch (shownAs(event.verb)) {
     case 'status': {
       const state = taskState(event.to, event.retrying)
@@ -230,10 +236,11 @@ export const fromEvent = (event: Event): StreamResponse | null => {
         event.message?.role === 'ROLE_AGENT'
           ? event.message
           : error && failureMessage(event.seq, error.code, error.message)
-      return { statusUpdate: { ...ids, status: fromStatus(state, event.at, message, ids) } }
+      const status = fromStatus(state, event.at, message, ids)
+      return { statusUpdate: defined({ ...ids, status, metadata }) }
     }
     case 'artifact':
-      return event.artifact ? { artifactUpdate: fromChunk(event.artifact, ids) } : null
+      return event.artifact ? { artifactUpdate: fromChunk(event.artifact, ids, metadata) } : null
     case null:
       return null
   }

@@ -30,12 +30,14 @@ export interface TaskIds {
 
 interface TaskStatusUpdateEvent extends TaskIds {
   status: TaskStatus
+  metadata?: JsonObject
 }
 
 interface TaskArtifactUpdateEvent extends TaskIds {
   artifact: Artifact
   append?: boolean
   lastChunk?: boolean
+  metadata?: JsonObject
 }
 
 export type StreamResponse =

@@ -34,10 +34,14 @@ export interface Call {
   signal: AbortSignal
   /** Whether the client is still there: one that has sent all it will may have gone since. */
   isPeerThere(): boolean | Promise<boolean>
+  /** The request's `Host`, unread: how its client reached this node. */
+  host?: string | undefined
   /** The request's `Last-Event-ID`, unread; null when there was none. */
   lastEventId: string | null
   /** The request's `Idempotency-Key`, unread; null when there was none. */
   idempotencyKey: string | null
+  /** The request's `traceparent`, unread; absent or null when there was none. */
+  traceparent?: string | null
   /** Names this request in the log and in the answer to a fault. */
   requestId: string
 }

@@ -1,7 +1,8 @@
 /**
  * Links with which somebody without an account answers one question, once. The secret in the
- * address is random, and only its hash is kept. The answer carries the link's id as its message id,
- * so it is accepted at most once, however often and on whichever node somebody submits it. Whether
+ * address is random, and only its hash is kept. The answer carries the link's id as its message id and
+ * names its question, so it is accepted at most once, however often and on whichever node somebody
+ * submits it. Whether
  * it was accepted is read from the conversation and nowhere else.
  */
 import { type Caller, EVERYTHING, watchScope } from '../../domain/endpoint.ts'
@@ -18,6 +19,7 @@ import { readAnswerSchema, readEnds } from '../../store/todos/view.ts'
 import type { Parts } from '../parts.ts'
 import { asks } from '../tasks/questions.ts'
 import type { Reply } from '../tasks/reply.ts'
+import { ANSWERED_BY } from '../tasks/text.ts'
 import { hashOf, isSecret, newSecret } from './secret.ts'
 
 /** A question as somebody with a link to it sees it. */
@@ -54,9 +56,6 @@ export interface AnswerLinks {
 
 const DEFAULT_SECONDS = 86_400
 
-/** The metadata key under which the answer says who gave it. */
-const BY = 'answeredBy'
-
 interface AnswerLinksParts extends Pick<Parts, 'database' | 'registry'> {
   reply: Reply
   publicUrl: () => string
@@ -69,7 +68,7 @@ const answeredOf = (link: AnswerLinkRow, answer: AnswerRow): LinkedQuestion['ans
   const here = answer.messageId === messageIdOf(link)
   // Only an answer by a link, this one or another, may say who gave it.
   const linked = answer.sender === null && answer.messageId.startsWith(PREFIX)
-  const by = linked ? answer.metadata?.[BY] : answer.sender
+  const by = linked ? answer.metadata?.[ANSWERED_BY] : answer.sender
   return { by: typeof by === 'string' ? by : null, at: answer.receivedAt, here }
 }
 
@@ -141,7 +140,7 @@ export const createAnswerLinks = (parts: AnswerLinksParts): AnswerLinks => {
         messageId: messageIdOf(link),
         role: 'ROLE_USER' as const,
         parts,
-        ...(by !== null && { metadata: { [BY]: by } }),
+        ...(by !== null && { metadata: { [ANSWERED_BY]: by } }),
       }
       let taken = false
       try {

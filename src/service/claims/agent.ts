@@ -31,16 +31,18 @@ import { listTodos } from '../../store/todos/list.ts'
 import { readView } from '../../store/todos/view.ts'
 import { type DocumentPage, documentPage } from '../document-page.ts'
 import type { Parts } from '../parts.ts'
-import { checkSchema } from '../tasks/answer-schema.ts'
+import type { AnswerSchemas } from '../schemas/answers.ts'
 import { type ChildTasks, type NewChild, narrower } from '../tasks/children.ts'
 import type { Conversations } from '../tasks/conversations.ts'
 import { deadlineOf, longestWaitSeconds } from '../tasks/questions.ts'
 import { truncate } from '../tasks/text.ts'
 import { type Claim, type ClaimedTodo, createClaim } from './claim.ts'
 import type { ClaimCooldown } from './cooldown.ts'
+import { createDiscard } from './discard.ts'
 import { addArtifact, createFinish, saying } from './finish.ts'
 import { createHolder, type Held, type Holder, scopeOf } from './holder.ts'
 import { createInbox } from './inbox.ts'
+import { createRepeats } from './repeated.ts'
 import type { Waiters } from './waiters.ts'
 import { createWithdraw } from './withdraw.ts'
 
@@ -72,9 +74,11 @@ export interface AgentService {
     isPeerThere?: () => boolean | Promise<boolean>,
   ): Promise<ClaimedTodo[]>
   heartbeat: HolderVerb<{ leaseSeconds?: number; holdSeconds?: number }>
-  progress: HolderVerb<{ note?: string; percent?: number }>
-  say: HolderVerb<{ message: Message }>
+  progress: HolderVerb<{ note?: string; percent?: number; metadata?: JsonObject }>
+  say: HolderVerb<{ message: Message; metadata?: JsonObject }>
   artifact: HolderVerb<ArtifactChunk>
+  /** Drops what earlier attempts left unfinished, or what is named of it; the ids of what is gone. */
+  discardArtifacts: HolderVerb<{ artifactIds?: string[] }, string[]>
   interrupt: HolderVerb<
     { state: InterruptState; message: Message; hold: boolean; schema?: JsonObject },
     { todo: Todo; deadline: Date | null }
@@ -95,7 +99,7 @@ export interface AgentService {
   /** Ends the todo as canceled, and all that lives below it. */
   cancel: HolderVerb<{ message?: Message }>
   /** Adds children within the budget of the held todo. */
-  fork: HolderVerb<{ children: NewChild[] }, { id: string; queue: string }[]>
+  fork: HolderVerb<{ children: NewChild[]; key?: string }, { id: string; queue: string }[]>
   /** Parks the held todo until the condition holds. */
   join: HolderVerb<{ children: string[]; until: JoinUntil }>
   get(id: string, caller: Caller): Promise<{ view: TodoView; attempts: Attempt[] }>
@@ -116,6 +120,7 @@ export interface AgentParts extends Parts {
   waiters: Waiters
   cooldown: ClaimCooldown
   childTasks: ChildTasks
+  schemas: Pick<AnswerSchemas, 'checkSchema'>
   conversations: Pick<Conversations, 'recheckSoon'>
 }
 
@@ -155,54 +160,69 @@ const createHeartbeat =
   }
 
 export const createAgentService = (parts: AgentParts): AgentService => {
-  const { database, registry, metrics, childTasks, conversations } = parts
+  const { database, registry, metrics, childTasks, conversations, schemas } = parts
   const holder = createHolder(parts)
   const inbox = createInbox(parts)
+  const repeats = createRepeats(parts)
   const { move } = holder
 
   return {
     claim: createClaim({ ...parts, holder }),
     heartbeat: createHeartbeat({ registry, ...holder }),
     messages: inbox.messages,
-    ...createFinish({ database, registry, metrics, holder, inbox }),
+    ...createFinish({ database, registry, metrics, holder, inbox, repeats }),
+    discardArtifacts: createDiscard({ database, holder, inbox }),
     withdraw: createWithdraw({ database, holder, inbox, conversations }),
 
-    progress: ({ note, percent, ...held }, caller) => {
-      const detail = defined({ note: note === undefined ? note : truncate(note), percent })
+    progress: ({ note, percent, metadata, ...held }, caller) => {
+      const text = note === undefined ? note : truncate(note)
+      const detail = defined({ note: text, percent, metadata })
       return todoOf(move('progress', held, caller, { detail }))
     },
-    say: ({ message, ...held }, caller) =>
-      todoOf(move('say', held, caller, saying(message, held.id))),
+    say: ({ message, metadata, ...held }, caller) => {
+      const change = saying(message, held.id, metadata)
+      const moving = todoOf(move('say', held, caller, change))
+      return repeats.orRepeated(moving, 'say', held, caller, { message: change.message })
+    },
     artifact: ({ id, fence, ...chunk }, caller) => {
       const held = { id, fence }
-      return todoOf(
+      const moving = todoOf(
         chunk.append
           ? database.transaction((session) => addArtifact(holder, held, caller, chunk, session))
           : addArtifact(holder, held, caller, chunk),
       )
+      return repeats.orSameChunk(moving, held, caller, chunk)
     },
     interrupt: async ({ state, message, hold, schema, ...held }, caller) => {
-      if (schema) checkSchema(schema)
-      const { todo } = await move('interrupt', held, caller, {
-        ...saying(message, held.id),
-        message: withSchema({ ...message, taskId: held.id }, schema),
-        asked: state,
-        park: !hold,
-        ...defined({ schema }),
-      })
+      const { id: owner } = endpointWith(caller, 'work')
+      if (schema) await schemas.checkSchema({ schema, owner, subject: held.id })
+      const question = withSchema({ ...message, taskId: held.id }, schema)
+      const moving = todoOf(
+        move('interrupt', held, caller, {
+          ...saying(message, held.id),
+          message: question,
+          asked: state,
+          park: !hold,
+          ...defined({ schema }),
+        }),
+      )
+      const brought = { message: question }
+      const todo = await repeats.orRepeated(moving, 'interrupt', held, caller, brought)
       return { todo, deadline: await deadlineOf(registry, todo, endpointWith(caller, 'work')) }
     },
     acknowledge: ({ through, ...held }, caller) =>
       todoOf(move('acknowledge', held, caller, { through })),
 
-    fork: async ({ children, ...held }, caller) => {
+    fork: async ({ children, key, ...held }, caller) => {
       const endpoint = endpointWith(caller, 'work')
       for (const { queue } of children) {
         if (!may(caller, 'send', queue)) {
           throw new Refusal('forbidden', { refused: [queue] }, `You may not send to ${queue}`)
         }
       }
-      return childTasks.fork(children, async (session) => {
+      const once =
+        key === undefined ? undefined : { parentId: held.id, key: `${held.fence}/${key}` }
+      return childTasks.fork(children, once, async (session) => {
         const { todo } = await move('fork', held, caller, {}, session)
         // Nobody can give by a fork what it cannot give by a send.
         const parent = { ...todo, effects: narrower(todo.effects, endpoint.effects) }
@@ -210,9 +230,12 @@ export const createAgentService = (parts: AgentParts): AgentService => {
       })
     },
     join: async ({ children, until, ...held }, caller) => {
-      await inbox.readOwn(held, endpointWith(caller, 'work'))
-      const change = { children, joinUntil: until }
-      return childTasks.join(held.id, children, () => move('join', held, caller, change))
+      const joining = async (): Promise<Todo> => {
+        await inbox.readOwn(held, endpointWith(caller, 'work'))
+        const change = { children, joinUntil: until }
+        return childTasks.join(held.id, children, () => move('join', held, caller, change))
+      }
+      return repeats.orRepeated(joining(), 'join', held, caller)
     },
 
     get: async (id, caller) => {

@@ -2,7 +2,7 @@
  * Claim or wait, for one agent: within the limits of its queues and its endpoint, over its queues in
  * turn. What was claimed for a claimant that has hung up meanwhile is handed back.
  */
-import { type Caller, type Endpoint, endpointWith } from '../../domain/endpoint.ts'
+import { type Caller, type Endpoint, endpointWith, Withdrawn } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
 import type { Change } from '../../store/move/change.ts'
 import { type Claimed, type ClaimedRow, readClaimed } from '../../store/move/claim.ts'
@@ -39,6 +39,16 @@ interface StoreClaim {
   queues: readonly string[]
   limit: number
   change: Change
+}
+
+/**
+ * A claim that did not choose its queues ends empty when one of them is taken away: the next one
+ * waits at those that are left. Throws where the claim as it stands would be refused now.
+ */
+const checkStillAllowed = ({ queues = [] }: Claim, { refusal, now }: Withdrawn): void => {
+  if (now === null) throw refusal
+  const endpoint = endpointWith(now, 'work')
+  if (queues.some((queue) => !endpoint.queues.includes(queue))) throw new Refusal('forbidden')
 }
 
 /** Queues are probed in turn. A random start keeps the first from starving the last. */
@@ -108,6 +118,7 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
         if (left <= 0) break
         await waiter.wait(left, signal)
       }
+      if (signal.reason instanceof Withdrawn) checkStillAllowed(wanted, signal.reason)
       return []
     } finally {
       waiter.remove()

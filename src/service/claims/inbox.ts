@@ -1,6 +1,12 @@
 /** What a holder reads of its own todo: whether it still holds it, and the messages it is owed. */
 
-import { type Caller, type Endpoint, EVERYTHING, endpointWith } from '../../domain/endpoint.ts'
+import {
+  type Caller,
+  type Endpoint,
+  EVERYTHING,
+  endpointWith,
+  Withdrawn,
+} from '../../domain/endpoint.ts'
 import { isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { State } from '../../domain/lifecycle.ts'
 import type { StoredMessage } from '../../domain/todo.ts'
@@ -59,6 +65,7 @@ export const createInbox = ({
         // We listen for the wake before we read, so that nothing falls between read and wait.
         const woken = nextWake(held.id, deadline - performance.now(), signal)
         const { todo, owed } = await readOwn(held, endpoint, held.after)
+        if (signal.reason instanceof Withdrawn) throw signal.reason
         if (owed.length > 0 || performance.now() >= deadline || signal.aborted) {
           return { state: todo.state, messages: owed }
         }

@@ -124,7 +124,7 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
       return reply({ id, message, scope: watchScope(caller, 'answer'), senderId, question })
     },
     fork: (id, children) => {
-      return childTasks.fork(children, async (session) => {
+      return childTasks.fork(children, undefined, async (session) => {
         // This locks the parent: a cancel or another fork comes before all of this, or after.
         const { todo: parent } = await transitionOne(session, 'adopt', id, {}, EVERYTHING)
         return { parent, clientId: parent.clientId }

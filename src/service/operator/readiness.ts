@@ -4,6 +4,7 @@
  */
 import { statement } from '../../store/postgres/database.ts'
 import { pendingMigrations } from '../../store/postgres/migrate.ts'
+import { READ_ONLY, troubleOf } from '../../store/postgres/pg-errors.ts'
 import type { Parts } from '../parts.ts'
 
 interface ReadinessParts extends Pick<Parts, 'database' | 'wakes'> {
@@ -13,7 +14,11 @@ interface ReadinessParts extends Pick<Parts, 'database' | 'wakes'> {
   workers: () => readonly { name: string; required: boolean; failing: boolean }[]
 }
 
-const ask = statement<{ one: number }>('ready', 'select 1 as one')
+/** A standby answers, too, and so does a server that was told to write nothing. */
+const ask = statement<{ readOnly: boolean }>(
+  'ready',
+  `select current_setting('transaction_read_only') = 'on' as "readOnly"`,
+)
 
 export const createReadiness = (parts: ReadinessParts) => {
   const { database, wakes, databaseUrl, stopping, workers } = parts
@@ -27,17 +32,21 @@ export const createReadiness = (parts: ReadinessParts) => {
       if (required && failing) reasons.push(`the worker ${name} keeps failing`)
     }
     try {
-      await database.run(ask, {})
+      const [answer] = await database.run(ask, {})
+      if (answer?.readOnly) reasons.push(READ_ONLY)
       // Migrations only go forward, so once they are current for this code they stay so.
       migrated ||= (await pendingMigrations(databaseUrl)).length === 0
       if (!migrated) reasons.push('migrations are missing')
-    } catch {
+      const trouble = database.trouble()
+      if (trouble !== null && !reasons.includes(trouble)) reasons.push(trouble)
+    } catch (error) {
       // The pool tells the two apart: a database that is away keeps no connection busy.
       const { total, idle, size } = database.counts()
+      const cause = error instanceof Error ? error.cause : undefined
       reasons.push(
         total - idle >= size
           ? 'every database connection is in use'
-          : 'the database cannot be reached',
+          : (troubleOf(cause)?.reason ?? 'the database cannot be reached'),
       )
     }
     return { ok: reasons.length === 0, reasons }

@@ -97,7 +97,8 @@ export const createOutbox = (parts: OutboxParts): Outbox => {
         const view = views.get(key) ?? null
         const isGone = view === null && getsWholeTask(delivery)
         const problem = unsendable(delivery)
-        if (delivery.revoked) await settleDelivery(database, delivery, never(REVOKED), 0)
+        const { withdrawn } = delivery
+        if (withdrawn) await settleDelivery(database, delivery, never(WITHDRAWN[withdrawn]), 0)
         else if (!event || isGone) await settleDelivery(database, delivery, never(GONE), 0)
         else if (problem)
           await settleDelivery(database, delivery, never(`cannot be sent: ${problem}`), 0)
@@ -125,7 +126,10 @@ export const createOutbox = (parts: OutboxParts): Outbox => {
 }
 
 const GONE = 'its event, or its task, is not kept any more'
-const REVOKED = 'the endpoint that made the config was revoked'
+const WITHDRAWN = {
+  revoked: 'the endpoint that made the config was revoked',
+  right: 'the endpoint that made the config may not see the task any more',
+}
 
 /** Given up without an attempt. */
 const never = (reason: string): Verdict => ({

@@ -3,6 +3,7 @@ import type { Metrics } from '../../base/metrics.ts'
 import { EVERYTHING, type Scope } from '../../domain/endpoint.ts'
 import { isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { TodoView } from '../../domain/todo.ts'
+import type { Change } from '../../store/move/change.ts'
 import {
   type Moved,
   readDue,
@@ -14,6 +15,7 @@ import type { Database } from '../../store/postgres/database.ts'
 import { readBrief, readView } from '../../store/todos/view.ts'
 import { countEnded } from '../count-ended.ts'
 import { sweepEach } from '../sweep-runner.ts'
+import { truncate } from './text.ts'
 
 /** Cancels a todo that has not ended; one canceled before is returned as it is. */
 export const cancelTodo = async (
@@ -21,8 +23,9 @@ export const cancelTodo = async (
   metrics: Metrics,
   id: string,
   scope: Scope,
+  reason?: string,
 ): Promise<TodoView> => {
-  await cancel(database, metrics, id, scope)
+  await cancel(database, metrics, id, scope, reason)
   return orNotFound(await readView(database, id, scope))
 }
 
@@ -32,11 +35,13 @@ const cancel = async (
   metrics: Metrics,
   id: string,
   scope: Scope,
+  reason?: string,
 ): Promise<void> => {
+  const change: Change = reason ? { detail: { text: truncate(reason) } } : {}
   const { todo } = orNotFound(await readBrief(database, id, scope))
   if (todo.state === 'canceled') return
   try {
-    countEnded(metrics, await transitionOne(database, 'cancel', id, {}, scope), 'canceled')
+    countEnded(metrics, await transitionOne(database, 'cancel', id, change, scope), 'canceled')
   } catch (error) {
     if (!isRefusal(error, 'wrong_state')) throw error
     const now = await readBrief(database, id, scope)

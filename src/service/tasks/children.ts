@@ -8,7 +8,7 @@
  */
 
 import { defined } from '../../base/defined.ts'
-import { newId } from '../../base/uuid.ts'
+import { idFrom, newId } from '../../base/uuid.ts'
 import { invalid, isRefusal, Refusal } from '../../domain/errors.ts'
 import type { Message, Todo } from '../../domain/todo.ts'
 import { addTodo, type NewTodo } from '../../store/move/add.ts'
@@ -20,6 +20,7 @@ import {
 } from '../../store/move/children.ts'
 import { type Moved, tryTransition } from '../../store/move/move.ts'
 import type { Session } from '../../store/postgres/database.ts'
+import { readChildrenMade } from '../../store/todos/repeats.ts'
 import { topics } from '../../store/wake/topics.ts'
 import { countEnded } from '../count-ended.ts'
 import type { Parts } from '../parts.ts'
@@ -62,10 +63,20 @@ export const shrink = (
   throw new Refusal('forbidden', { refused }, `The budget has no ${refused.join(', ')} to give`)
 }
 
+/** Of the parent's: by which children are known when they are asked for again. */
+interface Once {
+  parentId: string
+  key: string
+}
+
 export interface ChildTasks {
-  /** Adds children of the todo that `lock` locks, in one transaction. Refuses: forbidden, limit. */
+  /**
+   * Adds children of the todo that `lock` locks, in one transaction. Refuses: forbidden, limit,
+   * idempotency_conflict (the key was used for others).
+   */
   fork(
     children: readonly NewChild[],
+    once: Once | undefined,
     lock: (session: Session) => Promise<{ parent: Todo; clientId: string | null }>,
   ): Promise<{ id: string; queue: string }[]>
   /**
@@ -79,6 +90,29 @@ export interface ChildTasks {
   sweep(): Promise<number>
   start(): void
   stop(): void
+}
+
+/** The id of a child that is asked for under a key: the same whenever it is asked for. */
+const childId = ({ parentId, key }: Once, place: number): string =>
+  idFrom(parentId, JSON.stringify([parentId, key, place]))
+
+/** What a fork under this key has made before. Throws the refusal where it was another, or none. */
+const madeBefore = async (
+  database: Session,
+  refusal: unknown,
+  once: Once | undefined,
+  ids: readonly string[],
+  children: readonly NewChild[],
+): Promise<{ id: string; queue: string }[]> => {
+  if (!once || !isRefusal(refusal, 'duplicate', 'limit')) throw refusal
+  const made = await readChildrenMade(database, once.parentId, ids)
+  if (made.length === 0) throw refusal
+  const isSame = ({ queue, message }: (typeof made)[number], place: number): boolean =>
+    queue === children[place]?.queue && message.messageId === children[place].message.messageId
+  if (made.length !== children.length || !made.every(isSame)) {
+    throw new Refusal('idempotency_conflict')
+  }
+  return made.map(({ id, queue }) => ({ id, queue }))
 }
 
 export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
@@ -97,10 +131,10 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
     parent: Todo,
     child: NewChild,
     clientId: string | null,
+    id: string,
   ): Promise<Todo> => {
     const queue = await registry.queue(child.queue)
     const { timeouts, maxAttempts } = queue?.policy ?? {}
-    const id = newId()
     const contextId = newId()
     const deadline = child.deadlineSeconds ?? timeouts?.scheduleToClose
     const effects = shrink(parent.effects, child.effects)
@@ -130,15 +164,25 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
   }
 
   return {
-    fork: async (children, lock) => {
-      const added = await database.transaction(async (session) => {
+    fork: async (children, once, lock) => {
+      const ids = children.map((_, place) => (once ? childId(once, place) : newId()))
+      const adding = database.transaction(async (session) => {
         const { parent, clientId } = await lock(session)
         if (parent.depth >= MAX_DEPTH) throw new Refusal('limit', { limit: MAX_DEPTH })
         await checkNumber(session, parent.id, children.length)
         const todos: Todo[] = []
-        for (const child of children) todos.push(await addOne(session, parent, child, clientId))
+        for (const [place, child] of children.entries()) {
+          todos.push(await addOne(session, parent, child, clientId, ids[place]!))
+        }
         return todos.map(({ id, queue }) => ({ id, queue }))
       })
+      const before = await adding.then(
+        () => null,
+        // A repeat may be held to the limit that its own children have filled.
+        (refusal: unknown) => madeBefore(database, refusal, once, ids, children),
+      )
+      if (before) return before
+      const added = await adding
       for (const { queue } of added) metrics.todosSent.inc({ queue })
       return added
     },

@@ -2,6 +2,7 @@
  * What a client may ask: send, get, list, cancel. Which of the queue's todos it may see follows
  * from the access that it entered with.
  */
+import { defined } from '../../base/defined.ts'
 import { ARTIFACT_BYTES } from '../../domain/budget.ts'
 import type { Caller, Endpoint, Scope } from '../../domain/endpoint.ts'
 import { orNotFound, Refusal } from '../../domain/errors.ts'
@@ -11,6 +12,7 @@ import type {
   JsonObject,
   Message,
   Receipt,
+  RequestFacts,
   TodoFilter,
   TodoPage,
   TodoView,
@@ -34,6 +36,8 @@ export interface Send {
   /** The message as it came; the server fills in the ids that it makes. */
   message: Message
   metadata?: JsonObject
+  /** What else its request said. */
+  request?: RequestFacts
   /** 0 comes first, 1 is the default, 2 comes last. */
   priority?: number
   /** These override the queue's. */
@@ -71,9 +75,16 @@ export interface ClientService {
   /** As `get`, but refused with limit where its artifacts are more than one answer holds. */
   getWhole(id: string, scope: Scope): Promise<TodoView>
   list(filter: TodoFilter, scope: Scope): Promise<TodoPage>
-  /** A todo canceled before is returned as it is. Refuses: not_found, not_cancelable. */
-  cancel(id: string, scope: Scope): Promise<TodoView>
+  /**
+   * A todo canceled before is returned as it is. `reason` is for its holder. Refuses: not_found,
+   * not_cancelable.
+   */
+  cancel(id: string, scope: Scope, reason?: string): Promise<TodoView>
 }
+
+/** What a message to a live todo says beside itself: there its request's metadata belongs to it alone. */
+export const beside = ({ metadata, request }: Send): RequestFacts | undefined =>
+  metadata || request ? defined<RequestFacts>({ metadata, ...request }) : undefined
 
 interface ClientParts extends Pick<Parts, 'database' | 'registry' | 'metrics'> {
   reply: Reply
@@ -118,6 +129,7 @@ export const createClientService = (parts: ClientParts): ClientService => {
         message,
         scope: access.answering,
         senderId: endpoint.id,
+        request: beside(send),
         key,
         push: vetted(send, endpoint),
       })
@@ -131,6 +143,6 @@ export const createClientService = (parts: ClientParts): ClientService => {
       return view
     },
     list: (filter, scope) => listTodos(database, filter, scope),
-    cancel: (id, scope) => cancelTodo(database, metrics, id, scope),
+    cancel: (id, scope, reason) => cancelTodo(database, metrics, id, scope, reason),
   }
 }

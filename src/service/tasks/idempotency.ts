@@ -8,6 +8,7 @@ import { canonicalJson } from '../../domain/canonical-json.ts'
 import type { Scope } from '../../domain/endpoint.ts'
 import { orNotFound, Refusal } from '../../domain/errors.ts'
 import { settled } from '../../domain/lifecycle.ts'
+import { messageContent, nonEmpty } from '../../domain/message-content.ts'
 import {
   IDEMPOTENCY_WINDOW,
   idempotencyWindowSeconds,
@@ -24,10 +25,6 @@ import type { Send, Sent } from './client.ts'
 /** The operator is one principal and no endpoint. */
 const OPERATOR = '00000000-0000-0000-0000-000000000000'
 
-/** Absent and empty are the same, as everywhere in A2A. */
-const nonEmpty = <T extends object>(value: T | undefined): T | undefined =>
-  value && Object.keys(value).length > 0 ? value : undefined
-
 /** The metadata without the key itself, and without what is about the answer alone. */
 const optionsIn = (metadata: JsonObject | undefined): JsonObject | undefined => {
   if (!metadata) return undefined
@@ -41,14 +38,11 @@ const optionsIn = (metadata: JsonObject | undefined): JsonObject | undefined => 
  * answered.
  */
 const digestOf = ({ message, metadata }: Pick<Send, 'message' | 'metadata'>): string => {
-  const { taskId, contextId, parts } = message
+  const { taskId, contextId } = message
   const said = {
     taskId,
     contextId,
-    parts,
-    metadata: nonEmpty(message.metadata),
-    extensions: nonEmpty(message.extensions),
-    referenceTaskIds: nonEmpty(message.referenceTaskIds),
+    ...messageContent(message),
     // The name stays: the digests of earlier sends are stored.
     wishes: optionsIn(metadata),
   }

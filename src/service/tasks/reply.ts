@@ -1,26 +1,36 @@
 /**
  * A message that names a live todo: it answers its question, or goes into its inbox, where it stays
- * owed until the holder has acknowledged it. A message id that the todo already has means the same
- * message: nothing is written twice. Every outcome is named in the receipt.
+ * owed until the holder has acknowledged it. What the todo already has, under the same message id and
+ * with the same content, is not written twice; under an id of another message it is a message of its
+ * own. Every outcome is named in the receipt.
  */
+import { createHash } from 'node:crypto'
 import { defined } from '../../base/defined.ts'
 import { EVERYTHING, type Scope } from '../../domain/endpoint.ts'
 import { invalid, isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { Verb } from '../../domain/lifecycle.ts'
+import { contentText } from '../../domain/message-content.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
-import type { Message, Receipt, Todo } from '../../domain/todo.ts'
+import type { Message, Receipt, RequestFacts, Todo } from '../../domain/todo.ts'
 import type { Change } from '../../store/move/change.ts'
 import { freeLine, type Moved, tryTransition, whyNot } from '../../store/move/move.ts'
 import type { Database, Session } from '../../store/postgres/database.ts'
 import { addKey, readKey, type SendKey } from '../../store/todos/idempotency.ts'
-import { type Brief, readAnswerSchema, readBrief, readView } from '../../store/todos/view.ts'
+import {
+  type Brief,
+  readAnswerSchema,
+  readBrief,
+  readKept,
+  readView,
+} from '../../store/todos/view.ts'
 import { countEnded } from '../count-ended.ts'
 import type { Parts } from '../parts.ts'
 import type { Push } from '../push/configs.ts'
-import { checkAnswer } from './answer-schema.ts'
+import type { AnswerSchemas } from '../schemas/answers.ts'
 import type { Conversations } from './conversations.ts'
 import { type Replied, repeated, replayed } from './idempotency.ts'
 import { asks } from './questions.ts'
+import { withoutAnswerer } from './text.ts'
 
 /** A message to a live todo. */
 interface NewReply {
@@ -31,6 +41,8 @@ interface NewReply {
   scope: Scope
   /** An endpoint, or null for an operator. */
   senderId: string | null
+  /** What its client said beside it. */
+  request?: RequestFacts | undefined
   /** A message is accepted once under one key. */
   key?: SendKey | null
   /** A webhook that came with the message: it is kept with the message or not at all. */
@@ -53,24 +65,45 @@ const INBOX: Ways = [['message', 'inbox']]
 interface ReplyParts extends Pick<Parts, 'database' | 'metrics'> {
   conversations: Pick<Conversations, 'recheckSoon'>
   push: Pick<Push, 'put'>
+  schemas: Pick<AnswerSchemas, 'checkAnswer'>
 }
+
+/** One for each content, so that the database keeps that once as well. */
+const namesakeId = (messageId: string, content: string): string =>
+  `${messageId}#${createHash('sha256').update(content).digest('hex')}`
 
 const NOT_ITS_SENDER = 'Only who has sent a task may give it a webhook'
 
 /** Read, try, read again: between the two a todo may move, but not for ever. */
 const TRIES = 10
 
-export const createReply = ({ database, conversations, push, metrics }: ReplyParts): Reply => {
+export const createReply = (parts: ReplyParts): Reply => {
+  const { database, conversations, push, metrics } = parts
+
+  /** The same message, if the todo has it; another of its id: what this one is to be kept as. */
+  const namesakeOf = async (
+    { todo, namesake }: Brief,
+    message: Message,
+  ): Promise<{ known: { seq: number } | null; keptAs: string | undefined }> => {
+    if (!namesake) return { known: null, keptAs: undefined }
+    const said = contentText(message)
+    const keptAs = namesakeId(message.messageId, said)
+    const isSame = contentText(namesake.message) === said
+    return { known: isSame ? namesake : await readKept(database, todo.id, keptAs), keptAs }
+  }
+
   /** Null if the todo moved between reading and writing: it has to be read again. */
   const tryOnce = async (reply: NewReply, brief: Brief): Promise<Replied | null> => {
-    const { message, scope, senderId, key, push: config } = reply
-    const { todo, known } = brief
+    const { scope, senderId, key, push: config } = reply
+    const message = senderId === null ? reply.message : withoutAnswerer(reply.message)
+    const { todo } = brief
     if (config && todo.clientId !== senderId) throw new Refusal('forbidden', {}, NOT_ITS_SENDER)
     if (message.contextId !== undefined && message.contextId !== todo.contextId) {
       throw invalid('message.contextId', 'is not the context of this task')
     }
     const before = key && (await readKey(database, key))
     if (before) return replayed(database, key, before, scope)
+    const { known, keptAs } = await namesakeOf(brief, message)
     if (known) {
       if (key) await addKey(database, key, { todoId: todo.id, seq: known.seq })
       return repeated(database, todo.id, known.seq, scope)
@@ -85,8 +118,10 @@ export const createReply = ({ database, conversations, push, metrics }: ReplyPar
       message: { ...message, taskId: todo.id, contextId: todo.contextId },
       ...defined({
         endpoint: senderId ?? undefined,
-        question: await checkedAgainst(database, todo, message),
+        request: reply.request,
+        question: await checkedAgainst(parts, todo, message),
         key: key ?? undefined,
+        keptAs,
       }),
     }
     const keep: Keep | null = config
@@ -129,13 +164,16 @@ const finished = ({ todo: { id, state }, error }: Brief): Refusal =>
 
 /** The question that this answer was checked against; undefined if none waits for one. */
 const checkedAgainst = async (
-  database: Database,
+  { database, schemas }: Pick<ReplyParts, 'database' | 'schemas'>,
   todo: Todo,
   answer: Message,
 ): Promise<number | undefined> => {
   if (!asks(todo)) return undefined
-  const schema = await readAnswerSchema(database, todo.id, todo.statusSeq)
-  if (schema) checkAnswer(schema, answer)
+  const asked = await readAnswerSchema(database, todo.id, todo.statusSeq)
+  if (asked) {
+    const { schema, sender } = asked
+    await schemas.checkAnswer({ schema, owner: sender, subject: todo.id }, answer)
+  }
   return todo.statusSeq
 }
 

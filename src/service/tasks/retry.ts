@@ -36,7 +36,11 @@ export const createRetry = ({ database, submitter, childTasks }: RetryParts): Re
       priority: todo.priority,
       maxAttempts: todo.maxAttempts,
       message: { ...first.message, taskId: id, referenceTaskIds: refersTo(first.message, todo.id) },
-      ...defined({ metadata: metadata ?? undefined, effects: todo.effects ?? undefined }),
+      ...defined({
+        request: first.request ?? undefined,
+        metadata: metadata ?? undefined,
+        effects: todo.effects ?? undefined,
+      }),
       timeouts: timeoutsOf(todo),
       detail: { text: excerpt(first.message) },
       retryOf: todo.id,

@@ -26,12 +26,12 @@ import { createBatcher } from '../batcher.ts'
 import type { Parts } from '../parts.ts'
 import { cancelIfLive } from './cancel.ts'
 import { shrink } from './children.ts'
-import type { Send, Sent } from './client.ts'
+import { beside, type Send, type Sent } from './client.ts'
 import { type Conversations, lineOf } from './conversations.ts'
 import { type Keys, replayed } from './idempotency.ts'
 import type { Reply } from './reply.ts'
 import type { SendRate } from './send-rate.ts'
-import { excerpt } from './text.ts'
+import { excerpt, withoutAnswerer } from './text.ts'
 
 interface SubmitterParts extends Pick<Parts, 'database' | 'metrics'> {
   reply: Reply
@@ -102,7 +102,8 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
 
   return {
     add,
-    submit: async (send, queue, client, push) => {
+    submit: async (given, queue, client, push) => {
+      const send = client ? { ...given, message: withoutAnswerer(given.message) } : given
       const clientId = client?.id ?? null
       if (client) sendRate.spend(client)
       const { message } = send
@@ -128,7 +129,8 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
           live.find((todo) => phaseOf(todo) === 'interrupted') ?? live.find((todo) => todo.front)
         if (addressed) {
           const { id } = addressed
-          return reply({ id, message, scope: EVERYTHING, senderId: clientId, key, push })
+          const to = { id, scope: EVERYTHING, senderId: clientId, request: beside(send) }
+          return reply({ ...to, message, key, push })
         }
       }
       const effects = shrink(client?.effects ?? null, send.effects) ?? undefined
@@ -164,7 +166,7 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
     const said = { ...message, taskId, contextId }
     return {
       todo,
-      messages: [{ seq: 1, message: said, receivedAt, answers: null, secret: false }],
+      messages: [{ seq: 1, message: said, receivedAt, ...NOT_AN_ANSWER }],
       artifacts: [],
       metadata: metadata ?? null,
       result: null,
@@ -191,11 +193,12 @@ const openQuestionReader = (database: Database): ReadOpen =>
 const questionAnswerer =
   (database: Database, reply: Reply, readOpen: ReadOpen) =>
   async (
-    { id, message }: Send,
+    send: Send,
     queue: Queue,
     clientId: string | null,
     more: { key: SendKey | null; push: KeptPushConfig | undefined },
   ): Promise<Sent | null> => {
+    const { id, message } = send
     // A sender that has an id for a new todo already does not mean the one that asks.
     if (queue.policy.reentry !== 'question' || !message.contextId || id !== undefined) return null
     const { contextId } = message
@@ -206,7 +209,7 @@ const questionAnswerer =
     if (!asking || others.length > 0) return null
     try {
       const to = { id: asking.id, question: asking.seq, scope: EVERYTHING, senderId: clientId }
-      return await reply({ ...to, ...more, message })
+      return await reply({ ...to, ...more, message, request: beside(send) })
     } catch (error) {
       if (isRefusal(error, 'wrong_state') || isRefusal(error, 'finished')) return null
       throw error
@@ -222,9 +225,11 @@ const createdBeside = (messageId: string, open: readonly OpenQuestion[]): Receip
   openQuestions: open.map(({ id }) => id),
 })
 
+const NOT_AN_ANSWER = { answers: null, secret: false, sender: null, request: null }
+
 /** The todo that a message without one makes, by its queue's policy and its sender's options. */
 const freshTodo = (
-  { id = newId(), message, metadata, priority = 1, timeouts }: Send,
+  { id = newId(), message, metadata, request, priority = 1, timeouts }: Send,
   { name, policy }: Queue,
   facts: Pick<NewTodo, 'clientId' | 'contextId' | 'firstInLine' | 'effects' | 'rejected' | 'push'>,
 ): Omit<NewTodo, 'line'> => ({
@@ -234,7 +239,7 @@ const freshTodo = (
   priority,
   maxAttempts: policy.maxAttempts,
   message: { ...message, taskId: id, contextId: facts.contextId },
-  ...defined({ metadata }),
+  ...defined({ metadata, request }),
   timeouts: { ...policy.timeouts, ...timeouts },
   detail: { text: excerpt(message) },
 })

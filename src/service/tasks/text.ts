@@ -1,4 +1,7 @@
-/** Short texts for one line on the board or in a log: bounded, and without control characters. */
+/**
+ * Short texts for one line on the board or in a log: bounded, and without control characters. And
+ * the one text in a message that only the server may write: who answered by a link.
+ */
 import type { Message } from '../../domain/todo.ts'
 
 const MAX_EXCERPT = 280
@@ -16,4 +19,15 @@ export const excerpt = (message: Message): string => {
   if (text !== undefined) return truncate(text.trim())
   const part = message.parts[0]
   return truncate(part?.filename ?? part?.mediaType ?? (part && 'data' in part ? 'data' : 'a file'))
+}
+
+/** The metadata key under which an answer by a link says who gave it. */
+export const ANSWERED_BY = 'answeredBy'
+
+/** Whoever has a token is known by it: what it says here could be taken for somebody else. */
+export const withoutAnswerer = (message: Message): Message => {
+  if (message.metadata?.[ANSWERED_BY] === undefined) return message
+  const { metadata, ...rest } = message
+  const { [ANSWERED_BY]: _, ...kept } = metadata
+  return Object.keys(kept).length > 0 ? { ...rest, metadata: kept } : rest
 }

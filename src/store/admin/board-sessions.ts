@@ -8,6 +8,7 @@ import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
 import { $, sql } from '../postgres/sql.ts'
 import { plannedEachTime } from '../postgres/statement.ts'
+import { topics, wakeOf } from '../wake/topics.ts'
 
 /** How many sessions there may be; the oldest give way. */
 const SESSIONS_KEPT = 1000
@@ -69,6 +70,7 @@ const endStatement = statement<{ id: string }>(
 
 export const endBoardSession = async (session: Session, secret: Buffer): Promise<void> => {
   await session.run(endStatement, { secret })
+  session.wake([wakeOf(topics.endpoints)])
 }
 
 const revokeStatement = plannedEachTime<{ id: string }>(
@@ -79,7 +81,10 @@ const revokeStatement = plannedEachTime<{ id: string }>(
 /** Ends one session, or every one where `id` is null; returns how many it ended. */
 export const revokeBoardSessions = async (session: Session, id: string | null): Promise<number> => {
   if (id !== null && !isUuid(id)) return 0
-  return (await session.run(revokeStatement, { id })).length
+  const ended = await session.run(revokeStatement, { id })
+  // The sessions' streams hear of it as those of a revoked endpoint do.
+  session.wake([wakeOf(topics.endpoints)])
+  return ended.length
 }
 
 const addCodeStatement = plannedEachTime<never>(

@@ -31,8 +31,22 @@ const byToken = statement<Endpoint>(
 export const readEndpointByHash = (session: Session, tokenHash: Buffer): Promise<Endpoint | null> =>
   readOne(session, byToken, { hash: tokenHash })
 
-export const readEndpointByToken = (session: Session, token: string): Promise<Endpoint | null> =>
-  readEndpointByHash(session, hash(token))
+const withExpiry = statement<Endpoint & { expiresInMs: number | null }>(
+  'endpoint_with_expiry',
+  sql`select ${COLUMNS}, (extract(epoch from e.expires_at - now()) * 1000)::float8 as "expiresInMs"
+  from endpoints e where e.token_sha256 = ${$.hash}::bytea and ${LIVE}`,
+)
+
+/** The live endpoint of a token, and how long it still has, by the database's clock. */
+export const readEndpointByToken = async (
+  session: Session,
+  token: string,
+): Promise<{ endpoint: Endpoint; expiresInMs: number | null } | null> => {
+  const row = await readOne(session, withExpiry, { hash: hash(token) })
+  if (!row) return null
+  const { expiresInMs, ...endpoint } = row
+  return { endpoint, expiresInMs }
+}
 
 const all = statement<Endpoint>(
   'endpoints_read',

@@ -2,7 +2,7 @@
 import { Refusal } from '../../domain/errors.ts'
 import type { Timeouts } from '../../domain/policy.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
-import type { EventDetail, JsonObject, Message, Todo } from '../../domain/todo.ts'
+import type { EventDetail, JsonObject, Message, RequestFacts, Todo } from '../../domain/todo.ts'
 import {
   isUniqueViolation,
   type Session,
@@ -23,6 +23,7 @@ import {
 } from '../todos/idempotency.ts'
 import { TODO_COLUMNS } from '../todos/row.ts'
 import { topics, wakeOf } from '../wake/topics.ts'
+import { sizeOf } from './change.ts'
 import { addingConfig, pushValues } from './effects.ts'
 
 export interface NewTodo {
@@ -46,6 +47,8 @@ export interface NewTodo {
   /** For a child: its parent (null where that is gone), its depth, and when it must end at the latest. */
   parent?: { id: string | null; depth: number; closeAt: Date | null }
   effects?: readonly string[]
+  /** What its client said beside the message. */
+  request?: RequestFacts
   /** Its first webhook. */
   push?: KeptPushConfig
 }
@@ -106,8 +109,8 @@ added as (
   on conflict (line) where front do nothing
   returning *),
 added_message as (
-  insert into messages (todo_id, seq, message_id, role, sender, message, received_at, bytes)
-  select a.id, 1, ${$.message_id}, 'user', a.client_id, ${$.message}::json, a.created_at,
+  insert into messages (todo_id, seq, message_id, role, sender, message, request, received_at, bytes)
+  select a.id, 1, ${$.message_id}, 'user', a.client_id, ${$.message}::json, ${$.request}::json, a.created_at,
     ${$.bytes}::int from added a),
 kept_metadata as (
   insert into details (todo_id, metadata)
@@ -138,9 +141,9 @@ with batch as materialized (
   select * from unnest(${$.ids}::uuid[], ${$.queues}::text[], ${$.contexts}::text[], ${$.clients}::uuid[],
     ${$.priorities}::smallint[], ${$.max_attempts}::int[], ${$.lines}::uuid[], ${$.schedule_to_start}::int[],
     ${$.start_to_close}::int[], ${$.schedule_to_close}::int[], ${$.heartbeat}::int[], ${$.message_ids}::text[],
-    ${$.messages}::text[], ${$.metadata}::text[], ${$.details}::text[], ${$.bytes}::int[])
+    ${$.messages}::text[], ${$.requests}::text[], ${$.metadata}::text[], ${$.details}::text[], ${$.bytes}::int[])
   as g(id, queue, context_id, client_id, priority, max_attempts, line, schedule_to_start,
-    start_to_close, schedule_to_close, heartbeat, message_id, message, metadata, detail, bytes)),
+    start_to_close, schedule_to_close, heartbeat, message_id, message, request, metadata, detail, bytes)),
 fresh as materialized (
   select g.*, clock_timestamp() as at, now() + make_interval(secs => g.schedule_to_close) as close_at
   from batch g where exists (select from queues q where q.name = g.queue)),
@@ -155,8 +158,9 @@ added as (
   from fresh f
   returning *),
 said as (
-  insert into messages (todo_id, seq, message_id, role, sender, message, received_at, bytes)
-  select f.id, 1, f.message_id, 'user', f.client_id, f.message::json, f.at, f.bytes from fresh f),
+  insert into messages (todo_id, seq, message_id, role, sender, message, request, received_at, bytes)
+  select f.id, 1, f.message_id, 'user', f.client_id, f.message::json, f.request::json, f.at, f.bytes
+  from fresh f),
 kept as (
   insert into details (todo_id, metadata)
   select f.id, f.metadata::json from fresh f where f.metadata is not null),
@@ -167,12 +171,13 @@ told as (
 select ${TODO_COLUMNS('a')} from added a`,
 )
 
-/** Its message, with which the metadata is counted. */
-const documentsOf = (todo: Pick<NewTodo, 'message' | 'metadata'>) => {
+/** Its message, with which what was said beside it is counted. */
+const documentsOf = (todo: Pick<NewTodo, 'message' | 'metadata' | 'request'>) => {
   const message = JSON.stringify(todo.message)
   const metadata = todo.metadata && JSON.stringify(todo.metadata)
-  const bytes = Buffer.byteLength(message) + (metadata ? Buffer.byteLength(metadata) : 0)
-  return { message, metadata, bytes }
+  const request = todo.request && JSON.stringify(todo.request)
+  const bytes = sizeOf(message) + sizeOf(metadata) + sizeOf(request)
+  return { message, metadata, request, bytes }
 }
 
 /** True for a todo that {@link addTodos} may add. */
@@ -205,6 +210,7 @@ export const addTodos = async (
     heartbeat: column(({ timeouts }) => timeouts?.heartbeat),
     message_ids: column(({ message }) => message.messageId),
     messages: documents.map(({ message }) => message),
+    requests: documents.map(({ request }) => request ?? null),
     metadata: documents.map(({ metadata }) => metadata ?? null),
     bytes: documents.map(({ bytes }) => bytes),
     details: column(({ detail }) => JSON.stringify(detail)),

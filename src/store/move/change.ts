@@ -3,7 +3,13 @@
  * rows of a batch.
  */
 import type { State } from '../../domain/lifecycle.ts'
-import type { EventDetail, JoinUntil, JsonObject, Message } from '../../domain/todo.ts'
+import type {
+  EventDetail,
+  JoinUntil,
+  JsonObject,
+  Message,
+  RequestFacts,
+} from '../../domain/todo.ts'
 import { $, joinSql, type ParamName, type Sql, sql } from '../postgres/sql.ts'
 import { keyParameters, type SendKey } from '../todos/idempotency.ts'
 
@@ -19,7 +25,17 @@ export interface Change {
   park?: boolean
   holdSeconds?: number
   message?: Message
-  artifact?: { id: string; json: string; append: boolean; lastChunk: boolean }
+  /** What a todo keeps the message as, once; absent: its id. */
+  keptAs?: string
+  /** What a client said beside it. */
+  request?: RequestFacts
+  artifact?: {
+    id: string
+    json: string
+    append: boolean
+    lastChunk: boolean
+    key?: string | undefined
+  }
   detail?: EventDetail
   summary?: string
   cause?: string
@@ -51,24 +67,34 @@ export interface Change {
   ttlSeconds?: number | null
 }
 
-const sizeOf = (json: string | undefined): number =>
+/** In bytes, as it is stored. */
+export const sizeOf = (json: string | undefined): number =>
   json === undefined ? 0 : Buffer.byteLength(json)
 
 /** What a change writes, as JSON, and how many bytes that is; null where it brings nothing. */
-const documentsIn = ({ message, artifact, result }: Change): Record<string, unknown> => {
+const documentsIn = ({
+  message,
+  request,
+  artifact,
+  result,
+  keptAs,
+}: Change): Record<string, unknown> => {
   if (!message && !artifact && !result) return { bytes: null, result_bytes: null }
   const messageJson = message && JSON.stringify(message)
+  const requestJson = request && JSON.stringify(request)
   const resultJson = result && JSON.stringify(result)
   const resultBytes = sizeOf(resultJson)
   return {
     message: messageJson,
-    message_id: message?.messageId,
+    message_id: keptAs ?? message?.messageId,
+    request: requestJson,
     artifact: artifact?.json,
     artifact_id: artifact?.id,
     append: artifact?.append,
     last_chunk: artifact?.lastChunk,
+    chunk_key: artifact?.key,
     result: resultJson,
-    bytes: sizeOf(messageJson) + sizeOf(artifact?.json) + resultBytes,
+    bytes: sizeOf(messageJson) + sizeOf(requestJson) + sizeOf(artifact?.json) + resultBytes,
     result_bytes: resultBytes,
   }
 }
@@ -117,6 +143,7 @@ const BATCH_TYPES = {
   artifact_id: 'text',
   append: 'boolean',
   last_chunk: 'boolean',
+  chunk_key: 'text',
   detail: 'text',
   summary: 'text',
   cause: 'text',

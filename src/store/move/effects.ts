@@ -69,10 +69,10 @@ const addMessage = (
   const isClient = rule(verb).by === 'client'
   return sql`
 added_message as (
-  insert into messages (todo_id, seq, message_id, role, owed, sender, message, received_at,
+  insert into messages (todo_id, seq, message_id, role, owed, sender, message, request, received_at,
     answers, secret, schema, bytes)
   select m.id, m.seq, ${$.message_id}, '${isClient ? 'user' : 'agent'}', ${String(isClient)},
-    ${$.endpoint}::uuid, ${$.message}::json, m.updated_at,
+    ${$.endpoint}::uuid, ${$.message}::json, ${isClient ? sql`${$.request}::json` : 'null'}, m.updated_at,
     ${answers ? 'm.former_status_seq' : 'null'}, ${secret}, ${schema},
     ${$.bytes}::int - ${$.result_bytes}::int
   from moved m where ${$.message}::json is not null)`
@@ -80,9 +80,9 @@ added_message as (
 
 const ADD_ARTIFACT = sql`
 added_artifact as (
-  insert into artifacts (todo_id, artifact_id, seq, append, last_chunk, artifact, bytes)
+  insert into artifacts (todo_id, artifact_id, seq, append, last_chunk, artifact, chunk_key, bytes)
   select m.id, ${$.artifact_id}, m.seq, ${$.append}::boolean, ${$.last_chunk}::boolean,
-    ${$.artifact}::json, ${$.bytes}::int
+    ${$.artifact}::json, ${$.chunk_key}::text, ${$.bytes}::int
   from moved m)`
 
 const keepResult = (result: SqlPart, direct: SqlPart = 'false'): Sql => sql`

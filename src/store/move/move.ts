@@ -180,7 +180,7 @@ const transition = async (
 
 /**
  * Moves one todo, or says why not: not_found, stale_fence, wrong_state (with the state),
- * unread_messages, duplicate (a message id this todo already has).
+ * unread_messages, duplicate (a message, or a chunk's key, that this todo already has).
  */
 export const transitionOne = async (
   session: Session,
@@ -192,6 +192,9 @@ export const transitionOne = async (
   const moved = await tryTransition(session, verb, id, change)
   return moved ?? Promise.reject(await whyNot(session, verb, id, change, scope))
 }
+
+/** What a todo has once: a message of an id, an artifact's chunk of a key, a send of a key. */
+const ONCE = ['message_once', 'artifact_once', KEY_ONCE]
 
 /** As transitionOne, but null where the row does not allow the verb. Callers then try another. */
 export const tryTransition = async (
@@ -205,7 +208,7 @@ export const tryTransition = async (
     const values = { ...parameters(change), id }
     return (await transition(session, verb, oneStatements[verb], values))[0] ?? null
   } catch (error) {
-    if (isUniqueViolation(error, 'message_once') || isUniqueViolation(error, KEY_ONCE)) {
+    if (ONCE.some((constraint) => isUniqueViolation(error, constraint))) {
       throw new Refusal('duplicate')
     }
     // The line was free when it was looked at, and is not any more.

@@ -5,9 +5,10 @@
  * Wakes go out once their statement has committed: at once outside a transaction, else after COMMIT.
  */
 import pg from 'pg'
-import { asRefusal, isLost, RUN_AGAIN_TIMES, runsAgain } from './pg-errors.ts'
+import { asRefusal, discards, RUN_AGAIN_TIMES, runsAgain } from './pg-errors.ts'
 import type { Statement, Values } from './statement.ts'
 import { guardParsing } from './too-large.ts'
+import { createTrouble } from './trouble.ts'
 
 export { isUniqueViolation } from './pg-errors.ts'
 
@@ -33,6 +34,8 @@ export interface Database extends Session {
   /** May run `work` again after a serialization failure or deadlock, so it must do nothing but SQL. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T>
   onWake(listener: (wakes: readonly Wake[]) => void): void
+  /** Why statements fail of late although the database answers, for operators; null where all is well. */
+  trouble(): string | null
   /** Connections: how many are open, are idle, are waited for, and may be open at most. */
   counts(): { total: number; idle: number; waiting: number; size: number }
   close(): Promise<void>
@@ -91,13 +94,16 @@ const withOptions = (connectionString: string, ours: string): string => {
 export const PLANNER =
   '-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off -c plan_cache_mode=force_generic_plan'
 
+/** The driver reads times and intervals in these forms, whatever the database or the role would have. */
+const FORMS = '-c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex'
+
 export const openDatabase = (options: DatabaseOptions): Database => {
   const statementMs = options.statementMs ?? 30_000
   const { pooled = false } = options
   const pool = new pg.Pool({
     connectionString: pooled
       ? options.connectionString
-      : withOptions(options.connectionString, PLANNER),
+      : withOptions(options.connectionString, `${PLANNER} ${FORMS}`),
     application_name: 'switchboard',
     max: options.poolSize ?? 16,
     connectionTimeoutMillis: options.acquireMs ?? 5000,
@@ -119,23 +125,42 @@ export const openDatabase = (options: DatabaseOptions): Database => {
     guardParsing(client)
   })
 
+  const trouble = createTrouble()
   let listener: (wakes: readonly Wake[]) => void = () => {}
   const wakeNow = (wakes: readonly Wake[]) => {
     if (wakes.length > 0) listener(wakes)
   }
 
-  const runOn = async <Row>(
-    client: Pick<pg.Pool, 'query'> | Pick<pg.PoolClient, 'query'>,
+  type Client = Pick<pg.Pool, 'query'> | Pick<pg.PoolClient, 'query'>
+
+  const queryOn = async <Row>(
+    client: Client,
+    name: string,
+    query: pg.QueryConfig,
+  ): Promise<Row[]> => {
+    try {
+      const { rows } = await client.query<Row & pg.QueryResultRow>(query)
+      trouble.succeeded(name)
+      return rows
+    } catch (error) {
+      trouble.failed(name, error)
+      throw error
+    }
+  }
+
+  const runOn = <Row>(
+    client: Client,
     { name, text, order, prepared }: Statement<Row>,
     values: Values,
-  ): Promise<Row[]> => {
-    const result = await client.query<Row & pg.QueryResultRow>({
+  ): Promise<Row[]> =>
+    queryOn(client, name, {
       ...(prepared && !pooled && { name }),
       text,
       values: order.map((key) => values[key] ?? null),
     })
-    return result.rows
-  }
+
+  const runOneOff = <Row>(client: Client, text: string, values: readonly unknown[]) =>
+    queryOn<Row>(client, 'one-off', { text, values: [...values] })
 
   const transaction = async <T>(work: (session: Session) => Promise<T>): Promise<T> => {
     const wakes: Wake[] = []
@@ -153,15 +178,15 @@ export const openDatabase = (options: DatabaseOptions): Database => {
         await client.query('begin')
         const value = await work({
           run: (statement, values) => runOn(client, statement, values),
-          query: async (text, values) => (await client.query(text, [...values])).rows,
+          query: (text, values) => runOneOff(client, text, values),
           wake: (more) => wakes.push(...more),
         })
         committing = true
         await client.query('commit')
         return value
       } catch (error) {
-        // A connection that gave no answer is thrown away without another query.
-        if (isLost(error)) broken = error
+        // A connection of no use any more is thrown away without another query.
+        if (discards(error)) broken = error as Error
         else {
           await client.query('rollback').catch((failed: Error) => {
             broken = failed
@@ -186,7 +211,7 @@ export const openDatabase = (options: DatabaseOptions): Database => {
       ),
     query: (text, values) =>
       runAgainWhile(
-        async () => (await pool.query(text, [...values])).rows,
+        () => runOneOff(pool, text, values),
         () => false,
       ),
     wake: wakeNow,
@@ -194,6 +219,7 @@ export const openDatabase = (options: DatabaseOptions): Database => {
     onWake: (listen) => {
       listener = listen
     },
+    trouble: trouble.reason,
     counts: () => ({
       total: pool.totalCount,
       idle: pool.idleCount,

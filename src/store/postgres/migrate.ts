@@ -19,6 +19,8 @@ import * as retention from '../../../migrations/0010_retention.ts'
 import * as leaseProbe from '../../../migrations/0011_lease_probe.ts'
 import * as todoCounts from '../../../migrations/0012_todo_counts.ts'
 import * as todoDocuments from '../../../migrations/0013_todo_documents.ts'
+import * as messageRequests from '../../../migrations/0016_message_requests.ts'
+import * as chunkKeys from '../../../migrations/0017_chunk_keys.ts'
 import { sleep } from '../../base/time.ts'
 
 interface Migration {
@@ -47,6 +49,8 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0011_lease_probe', ...leaseProbe, down },
   { name: '0012_todo_counts', ...todoCounts, down },
   { name: '0013_todo_documents', ...todoDocuments, down },
+  { name: '0016_message_requests', ...messageRequests, down },
+  { name: '0017_chunk_keys', ...chunkKeys, down },
 ]
 
 /** The database was migrated by a newer switchboard than this one. */

@@ -57,8 +57,8 @@ const faultOf = (error: unknown): { fault: string; refused: boolean } => {
 
 /**
  * Connects, sees who answers, and leaves again. `pooled` means that a pooler answers in the server's
- * place: it reports another process id than that of the backend that works for us. Throws
- * DatabaseUnreachable.
+ * place: it reports another process id than that of the backend that works for us. A database that
+ * cannot hold every text is refused. Throws DatabaseUnreachable.
  */
 export const probe = async (connectionString: string): Promise<{ pooled: boolean }> => {
   const socket = new net.Socket()
@@ -77,8 +77,18 @@ export const probe = async (connectionString: string): Promise<{ pooled: boolean
     const { fault, refused } = faultOf(error)
     throw new DatabaseUnreachable(fault, refused, error)
   }
-  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
+  const { rows } = await client.query<{ pid: number; encoding: string }>(
+    `select pg_backend_pid() as pid, current_setting('server_encoding') as encoding`,
+  )
   const reported = (client as unknown as { processID: number | null }).processID
   await client.end()
-  return { pooled: rows[0]?.pid !== reported }
+  const { pid, encoding } = rows[0]!
+  if (encoding !== 'UTF8') {
+    // What a client sends could be stored for as long as it stays within the encoding, and no longer.
+    const fault =
+      `its database has the encoding ${encoding}, and texts need UTF8: make another one by ` +
+      `create database … encoding 'UTF8' template template0`
+    throw new DatabaseUnreachable(fault, true, undefined)
+  }
+  return { pooled: pid !== reported }
 }

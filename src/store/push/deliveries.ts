@@ -34,8 +34,8 @@ export interface LeasedDelivery extends LeasedWebhook {
   credentials: string | null
   /** The newest first; a second one while a rotation overlaps. */
   secrets: string[]
-  /** Whoever made the config may not see its tasks any more, and so is not told of them either. */
-  revoked: boolean
+  /** Whoever made the config lost its token, or only the right to see this task; so it is not told. */
+  withdrawn: 'revoked' | 'right' | null
 }
 
 const LEASED = columnsOf<LeasedDelivery>()(
@@ -48,8 +48,14 @@ const LEASED = columnsOf<LeasedDelivery>()(
     at: () => 'now()',
     secrets: (l) => `array_remove(array[${l}.secret,
       case when ${l}.previous_secret_until > now() then ${l}.previous_secret end], null)`,
-    revoked: (l) => `exists (select from endpoints e where e.id = ${l}.endpoint_id
-      and (e.revoked_at is not null or e.expires_at <= now()))`,
+    withdrawn: (l) => `(select case
+        when e.revoked_at is not null or e.expires_at <= now() then 'revoked'
+        when not d.queue = any(e.queues) then 'right'
+        when 'answer' = any(e.verbs) then null
+        when not 'send' = any(e.verbs) then 'right'
+        when exists (select from todos t where t.id = ${l}.todo_id and t.client_id = e.id) then null
+        else 'right' end
+      from endpoints e where e.id = ${l}.endpoint_id)`,
   },
 )
 

@@ -9,7 +9,9 @@ import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
 import { $, sql } from '../postgres/sql.ts'
 
-export const MESSAGE = columnsOf<StoredMessage>()(['seq message receivedAt answers secret'])
+export const MESSAGE = columnsOf<StoredMessage>()([
+  'seq message receivedAt answers secret sender request',
+])
 
 /** What it takes, known from the row; of a row of before it has to be measured. */
 export const MESSAGE_BYTES = (m: string): string =>

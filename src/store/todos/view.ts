@@ -8,7 +8,7 @@ import { isUuid } from '../../base/uuid.ts'
 import { ALONE_BYTES, PAGE_BYTES, READ_BYTES } from '../../domain/budget.ts'
 import type { Scope } from '../../domain/endpoint.ts'
 import { STATUS_VERBS } from '../../domain/lifecycle.ts'
-import type { JsonObject, StoredMessage, Todo, TodoView } from '../../domain/todo.ts'
+import type { JsonObject, Message, StoredMessage, Todo, TodoView } from '../../domain/todo.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { readOne } from '../postgres/rows.ts'
 import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
@@ -169,8 +169,8 @@ export interface Brief {
   todo: Todo
   /** What it failed with. */
   error: string | null
-  /** The message of this id, if it has one. */
-  known: { seq: number } | null
+  /** The message that is kept under this id, if it has one. */
+  namesake: { seq: number; message: Message } | null
 }
 
 const briefStatement = statement<Todo & Omit<Brief, 'todo'>>(
@@ -178,8 +178,8 @@ const briefStatement = statement<Todo & Omit<Brief, 'todo'>>(
   sql`select ${TODO_COLUMNS('t')},
     case when t.state = 'failed' then (select case when json_typeof(d.result -> 'error') = 'string'
       then d.result ->> 'error' end from details d where d.todo_id = t.id) end as error,
-    (select json_build_object('seq', m.seq) from messages m
-      where m.todo_id = t.id and m.message_id = ${$.message_id}) as known
+    (select json_build_object('seq', m.seq, 'message', m.message) from messages m
+      where m.todo_id = t.id and m.message_id = ${$.message_id}) as namesake
   from todos t where t.id = ${$.id}::uuid and ${scopeSql('t')}`,
 )
 
@@ -193,7 +193,7 @@ export const readBrief = async (
   if (!isUuid(id)) return null
   const values = { id, message_id: messageId, ...scopeValues(scope) }
   const row = await readOne(session, briefStatement, values)
-  return row && { todo: row, error: row.error, known: row.known }
+  return row && { todo: row, error: row.error, namesake: row.namesake }
 }
 
 const manyStatement = statement<ViewRow>(
@@ -291,22 +291,24 @@ const missingStatement = statement<{ id: string }>(
 export const readMissing = async (session: Session, ids: readonly string[]): Promise<string[]> =>
   (await session.run(missingStatement, { ids })).map(({ id }) => id)
 
-const schemaStatement = statement<{ schema: JsonObject | null }>(
+const schemaStatement = statement<{ schema: JsonObject | null; sender: string | null }>(
   'question_schema',
-  sql`select schema from messages where todo_id = ${$.id}::uuid and seq = ${$.seq}::int`,
+  sql`select schema, sender from messages where todo_id = ${$.id}::uuid and seq = ${$.seq}::int`,
 )
 
-/** The schema that the answer to this question must fit; null where anything goes. */
+/** The schema that the answer to this question must fit, and who asked it; null where anything goes. */
 export const readAnswerSchema = async (
   session: Session,
   id: string,
   question: number,
-): Promise<JsonObject | null> =>
-  (await session.run(schemaStatement, { id, seq: question }))[0]?.schema ?? null
+): Promise<{ schema: JsonObject; sender: string | null } | null> => {
+  const [found] = await session.run(schemaStatement, { id, seq: question })
+  return found?.schema ? { schema: found.schema, sender: found.sender } : null
+}
 
 const messageIdStatement = statement<{ messageId: string; answers: number | null }>(
   'message_id',
-  sql`select m.message_id as "messageId", m.answers from messages m
+  sql`select m.message ->> 'messageId' as "messageId", m.answers from messages m
   where m.todo_id = ${$.id}::uuid and m.seq = ${$.seq}::int`,
 )
 
@@ -317,6 +319,18 @@ export const readMessageId = (
   seq: number,
 ): Promise<{ messageId: string; answers: number | null } | null> =>
   readOne(session, messageIdStatement, { id, seq })
+
+const keptStatement = statement<{ seq: number }>(
+  'message_kept',
+  sql`select m.seq from messages m where m.todo_id = ${$.id}::uuid and m.message_id = ${$.message_id}`,
+)
+
+/** The message that a todo keeps under this id; null where there is none. */
+export const readKept = (
+  session: Session,
+  id: string,
+  keptAs: string,
+): Promise<{ seq: number } | null> => readOne(session, keptStatement, { id, message_id: keptAs })
 
 const heldStatement = statement<Todo & { owed: StoredMessage[] | null }>(
   'todo_held',

@@ -81,6 +81,8 @@ test('a claimed todo has exactly the shape of the contract', async () => {
         ],
         attemptsTotal: 2,
         metadata: null,
+        sender: 'client-1',
+        extensions: [],
         effects: null,
         children: [],
         deadlines: {},

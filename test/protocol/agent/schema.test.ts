@@ -24,6 +24,7 @@ test('the table has every method of the agent API', () => {
     'todos.progress',
     'todos.say',
     'todos.artifact',
+    'todos.discardArtifacts',
     'todos.interrupt',
     'todos.messages',
     'todos.acknowledge',

@@ -69,6 +69,8 @@ export const view = (
       receivedAt: AT,
       answers: null,
       secret: false,
+      sender: null,
+      request: null,
     })),
     artifacts: [],
     metadata: null,

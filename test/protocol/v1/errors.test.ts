@@ -201,7 +201,15 @@ describe('details', () => {
   test('hold the unread messages of a refused completion', () => {
     const message = { messageId: 'm', role: 'ROLE_USER' as const, parts: [{ text: 'wait' }] }
     const at = '2026-01-02T03:04:05.006Z'
-    const owed = { seq: 4, message, receivedAt: new Date(at), answers: null, secret: false }
+    const owed = {
+      seq: 4,
+      message,
+      receivedAt: new Date(at),
+      answers: null,
+      secret: false,
+      sender: null,
+      request: null,
+    }
     expect(api(new Refusal('unread_messages', { unread: [owed] })).error.data).toEqual({
       reason: 'unread_messages',
       unread: [{ seq: 4, message, receivedAt: at }],

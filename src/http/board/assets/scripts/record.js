@@ -110,7 +110,8 @@ const section = (name, content, heading = name) =>
 
 const speaker = ({ message, answers }) => {
   if (message.role === 'ROLE_AGENT') return 'agent'
-  const by = message.metadata?.answeredBy
+  // Only an answer by a link says who gave it: anybody else's token says who that is.
+  const by = message.messageId.startsWith('answer-link-') ? message.metadata?.answeredBy : undefined
   if (answers !== undefined) return typeof by === 'string' ? `answer by ${by}` : 'answer'
   return 'client'
 }
