@@ -25,3 +25,13 @@ export const databaseBefore = async (last: string): Promise<Database> => {
     },
   }
 }
+
+/** Applies what is missing but this one, however much of it comes later. */
+export const migrateAllBut = async (databaseUrl: string, last: string): Promise<void> => {
+  const knex = knexFactory(knexConfig(databaseUrl))
+  const [, pending] = (await knex.migrate.list()) as [unknown, { name: string }[]]
+  for (const { name } of pending) {
+    if (name !== last) await knex.migrate.up({ name })
+  }
+  await knex.destroy()
+}
