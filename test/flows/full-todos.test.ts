@@ -248,3 +248,84 @@ test('an agent whose message finds no room ends its todo without it', async () =
     await kit.stop()
   }
 })
+
+test('what a claim has no room for is read page by page, and small todos behind it are claimed', async () => {
+  await limit(33_554_432, 20_000)
+  const { id } = await a2a.submit('x')
+  const first = await worker.claim()
+  const text = 'y'.repeat(3_000_000)
+  for (const append of [false, true, true]) {
+    const artifact = { artifactId: 'a', ...saying(text) }
+    await worker.call('todos.artifact', { ...first.held, artifact, append })
+  }
+  await worker.call('todos.release', first.held)
+  const small = (await a2a.submit('small')).id
+  const { todos } = await worker.call('todos.claim', { limit: 10 })
+  expect(todos.map((todo: Answer) => todo.id)).toEqual([id])
+  expect(todos[0].omitted.artifactBytes).toBeGreaterThan(9_000_000)
+  const held = { id, fence: todos[0].fence }
+  expect(await apiError(worker.call('todos.documents', { ...held, fence: '1' }))).toMatchObject({
+    reason: 'stale_fence',
+  })
+  expect((await worker.claim()).id).toBe(small)
+  await worker.call('todos.release', held)
+
+  let seen: number[] = []
+  const kit = createAgent({ url: app.url, token: agent.token }, (ctx) => {
+    seen = (ctx.todo.artifacts[0]?.parts ?? []).map((part) => part.text?.length ?? 0)
+  })
+  kit.start()
+  try {
+    await until(async () => (await a2a.get(id)).status.state === 'TASK_STATE_COMPLETED')
+  } finally {
+    await kit.stop()
+  }
+  expect(seen).toEqual([3_000_000, 3_000_000, 3_000_000])
+})
+
+test('results of children that a claim has no room for are read one by one', async () => {
+  await limit(33_554_432, 20_000)
+  await app.queue('below', { contexts: 'parallel' })
+  const elder = await app.vend(['work', 'send'], ['desk', 'below'])
+  const parents = agentClient(app.url, elder.token)
+  await a2a.submit('x')
+  const parent = await parents.claim({ queues: ['desk'] })
+  const message = saying('child')
+  const { children } = await parents.call('todos.fork', {
+    ...parent.held,
+    children: [1, 2, 3].map(() => ({ queue: 'below', message })),
+  })
+  const ids = children.map((child: Answer) => child.id)
+  await parents.call('todos.join', { ...parent.held, children: ids, until: 'all' })
+  const note = 'z'.repeat(1_500_000)
+  for (const _ of ids) {
+    const child = await parents.claim({ queues: ['below'] })
+    await parents.call('todos.complete', { ...child.held, result: { note } })
+  }
+  const again = await parents.claim({ queues: ['desk'] })
+  expect(again.children.map(({ result }: Answer) => result !== null)).toEqual([true, true, false])
+  const [, , left] = again.children
+  expect(left.resultBytes).toBeGreaterThan(1_500_000)
+  const read = await parents.call('todos.child', { ...again.held, child: left.id })
+  expect(read).toMatchObject({ id: left.id, result: { note } })
+  const stranger = (await a2a.submit('x')).id
+  expect(
+    await apiError(parents.call('todos.child', { ...again.held, child: stranger })),
+  ).toMatchObject({
+    reason: 'not_found',
+  })
+  await parents.call('todos.release', again.held)
+
+  let lengths: unknown[] = []
+  const kit = createAgent({ url: app.url, token: agent.token }, (ctx) => {
+    if (ctx.todo.id !== parent.id) return
+    lengths = ctx.todo.children.map(({ result }) => String(result?.note).length)
+  })
+  kit.start()
+  try {
+    await until(async () => (await a2a.get(parent.id)).status.state === 'TASK_STATE_COMPLETED')
+  } finally {
+    await kit.stop()
+  }
+  expect(lengths).toEqual([1_500_000, 1_500_000, 1_500_000])
+})
