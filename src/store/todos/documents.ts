@@ -106,6 +106,14 @@ export const readFitting = async (
 /** How many of one page at most. */
 const PAGE_DOCUMENTS = 1000
 
+/** A page measures no more rows of before than this: a page of them may be short, and reading all is no square. */
+const PAGE_MEASURED = 16
+
+/** The size of the `n`th row of a page, or one that ends the page where it is not to be measured. */
+export const BYTES_ON_PAGE = (row: string, n: string, document: 'message' | 'artifact'): string =>
+  `case when ${row}.bytes is null and ${n} > ${PAGE_MEASURED} then ${READ_BYTES + 1}
+    else coalesce(${row}.bytes, octet_length(${row}.${document}::text)) end`
+
 /** Of each table the rows that could be on the page: their sizes are known without reading them. */
 const pageStatement = statement<StoredDocument & { more: boolean }>(
   'documents_page',
@@ -113,15 +121,16 @@ const pageStatement = statement<StoredDocument & { more: boolean }>(
     select d.*, row_number() over (order by d.seq) as n,
       sum(d.bytes) over (order by d.seq) as upto, count(*) over () as found
     from (
-      (select m.seq, ${MESSAGE_BYTES('m')} as bytes, null as artifact_id from messages m
-        where m.todo_id = ${$.id}::uuid and m.seq > ${$.after}::int
-        order by m.seq limit ${PAGE_DOCUMENTS} + 1)
+      (select m.seq, ${BYTES_ON_PAGE('m', 'm.n', 'message')} as bytes, null as artifact_id
+        from (select m.*, row_number() over (order by m.seq) as n from messages m
+          where m.todo_id = ${$.id}::uuid and m.seq > ${$.after}::int
+          order by m.seq limit ${PAGE_DOCUMENTS} + 1) m)
       union all
-      (select a.seq, ${CHUNK_BYTES('a')}, a.artifact_id
-        from events e join artifacts a
-          on a.todo_id = e.todo_id and a.artifact_id = e.artifact_id and a.seq = e.seq
-        where e.todo_id = ${$.id}::uuid and e.seq > ${$.after}::int and e.artifact_id is not null
-        order by e.seq limit ${PAGE_DOCUMENTS} + 1)) d)
+      (select a.seq, ${BYTES_ON_PAGE('a', 'a.n', 'artifact')}, a.artifact_id
+        from (select a.*, row_number() over (order by e.seq) as n from events e join artifacts a
+            on a.todo_id = e.todo_id and a.artifact_id = e.artifact_id and a.seq = e.seq
+          where e.todo_id = ${$.id}::uuid and e.seq > ${$.after}::int and e.artifact_id is not null
+          order by e.seq limit ${PAGE_DOCUMENTS} + 1) a)) d)
   select n.seq, case when m.seq is not null then ${MESSAGE.json('m')} end as message,
     coalesce(m.owed and m.seq > (select t.acknowledged_seq from todos t where t.id = ${$.id}::uuid), false)
       as owed,

@@ -11,7 +11,7 @@ import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf } from '../postgres/rows.ts'
 import { $, sql } from '../postgres/sql.ts'
 import { topics } from '../wake/topics.ts'
-import { CHUNK_BYTES, MESSAGE_BYTES } from './documents.ts'
+import { BYTES_ON_PAGE } from './documents.ts'
 
 const EVENT = columnsOf<Fact>()(
   ['todoId seq queue contextId verb retrying attempt fence owner claimant ready detail at'],
@@ -31,6 +31,10 @@ const FEED_EVENT = `${EVENT.select('e')}, e.position::float8 as position`
 const APPENDS = `a.append and exists (select from artifacts b where b.todo_id = a.todo_id
       and b.artifact_id = a.artifact_id and b.seq < a.seq)`
 
+/** What the document of an event takes, if it has one. */
+const CARRIED = `(case when m.seq is not null then ${BYTES_ON_PAGE('m', 'e.n', 'message')}
+  when a.seq is not null then ${BYTES_ON_PAGE('a', 'e.n', 'artifact')} else 0 end)`
+
 const afterStatement = statement<Event>(
   'events_after',
   sql`select ${EVENT.select('e')}, e.message, e.cut,
@@ -40,9 +44,8 @@ const afterStatement = statement<Event>(
     cross join lateral (
       select s.*, lead(s.upto) over (order by s.seq) > ${READ_BYTES} as cut from (
         select e.*, m.message, a.artifact as chunk, a.last_chunk, ${APPENDS} as appends,
-          coalesce(${MESSAGE_BYTES('m')}, ${CHUNK_BYTES('a')}, 0) as bytes,
-          sum(coalesce(${MESSAGE_BYTES('m')}, ${CHUNK_BYTES('a')}, 0)::float8) over (order by e.seq) as upto
-        from (select * from events e where e.todo_id = w.id and e.seq > w.after
+          ${CARRIED} as bytes, sum(${CARRIED}::float8) over (order by e.seq) as upto
+        from (select e.*, row_number() over (order by e.seq) as n from events e where e.todo_id = w.id and e.seq > w.after
             order by e.seq limit ${$.limit}::int) e
           left join messages m on m.todo_id = e.todo_id and m.seq = e.seq
           left join artifacts a on a.todo_id = e.todo_id and a.artifact_id = e.artifact_id

@@ -14,10 +14,10 @@ import { readOne } from '../postgres/rows.ts'
 import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import {
   ALL,
+  BYTES_ON_PAGE,
   CHUNK_JSON,
   type Chunk,
   MESSAGE,
-  MESSAGE_BYTES,
   readFitting,
   type Wanted,
 } from './documents.ts'
@@ -336,9 +336,10 @@ const heldStatement = statement<Todo & { owed: StoredMessage[] | null }>(
   'todo_held',
   sql`select ${TODO_COLUMNS('t')}, case when t.unread > 0 then (
     select json_agg(${MESSAGE.json('o')} order by o.seq) from (
-      select m.*, ${MESSAGE_BYTES('m')} as size, sum(${MESSAGE_BYTES('m')}) over (order by m.seq) as upto
-      from messages m where m.todo_id = t.id and m.owed and m.seq > t.acknowledged_seq
-        and m.seq > ${$.after}::int) o
+      select m.*, ${BYTES_ON_PAGE('m', 'm.n', 'message')} as size,
+        sum(${BYTES_ON_PAGE('m', 'm.n', 'message')}) over (order by m.seq) as upto
+      from (select m.*, row_number() over (order by m.seq) as n from messages m
+        where m.todo_id = t.id and m.owed and m.seq > t.acknowledged_seq and m.seq > ${$.after}::int) m) o
     where o.upto <= ${READ_BYTES} or o.upto = o.size) end as owed
   from todos t where t.id = ${$.id}::uuid and ${scopeSql('t')}`,
 )
