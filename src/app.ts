@@ -9,13 +9,13 @@ import { addressOf } from './app/address.ts'
 import { createCore } from './app/core.ts'
 import { httpLimits } from './app/http-limits.ts'
 import { httpObserver, streamObserver } from './app/observe.ts'
-import type { NodeOptions, SwitchboardOptions } from './app/options.ts'
+import { NODE_DEFAULTS, type NodeOptions, type SwitchboardOptions } from './app/options.ts'
 import { drain, type Stop } from './background/drain.ts'
 import { defined } from './base/defined.ts'
 import { createLog, type Log } from './base/log.ts'
 import { createMetrics, type Metrics } from './base/metrics.ts'
 import { VERSION } from './base/version.ts'
-import { KEEP_ALIVE_SECONDS } from './config.ts'
+import { type Config, KEEP_ALIVE_SECONDS } from './config.ts'
 import { createAnswerPage } from './http/board/answer-page.ts'
 import { createSnapshots } from './http/board/cards.ts'
 import { createBoard, createBoardAuth } from './http/board/routes.ts'
@@ -31,6 +31,7 @@ import { OPERATOR_METHODS } from './protocol/operator/methods.ts'
 import type { Services } from './protocol/wire/method.ts'
 import { createGauges } from './service/operator/gauges.ts'
 import { createReadiness } from './service/operator/readiness.ts'
+import { SSE_RETRY_MS } from './service/operator/settings.ts'
 import type { Registry } from './service/registry.ts'
 import type { Sweep } from './service/sweeps/sweeps.ts'
 import type { Hook } from './service/watch/hooks.ts'
@@ -72,8 +73,6 @@ export interface Facts {
 const FACTS = { transition: transitionOf, ready: readyOf }
 
 const BOARD_CODE_SECONDS = 600
-const DRAIN_MS = 13_000
-const SSE_RETRY_MS = 2000
 
 const sseRetryMs = async (registry: Registry): Promise<number> => {
   const value = (await registry.settings()).get('sse_retry_ms')
@@ -107,6 +106,10 @@ const createRights = ({ config, recheckMs }: NodeOptions, parts: RightsParts) =>
   return { auth, boardAuth: createBoardAuth(auth, sessions), reauthorizer }
 }
 
+/** What a node believes of where a request comes from. */
+const browsersOf = ({ trustProxy, corsOrigins }: Config) =>
+  defined({ trustProxy: trustProxy ?? undefined, corsOrigins })
+
 const listenerOf = ({ config, lingerMs }: NodeOptions) =>
   createListener({
     host: config.host,
@@ -115,12 +118,16 @@ const listenerOf = ({ config, lingerMs }: NodeOptions) =>
     lingerMs,
   })
 
+const observabilityOf = ({ config, log }: NodeOptions) => {
+  const metrics = createMetrics()
+  metrics.buildInfo.set({ version: VERSION }, 1)
+  return { log: log ?? createLog(config.logLevel), metrics }
+}
+
 /** A node with everything that can be set, for tests and benchmarks. */
 export const createNode = (options: NodeOptions): Switchboard => {
   const { config } = options
-  const log = options.log ?? createLog(config.logLevel)
-  const metrics = createMetrics()
-  metrics.buildInfo.set({ version: VERSION }, 1)
+  const { log, metrics } = observabilityOf(options)
   const stopping = new AbortController()
   // Each request under way adds a listener, so many at once are no leak.
   setMaxListeners(0, stopping.signal)
@@ -134,7 +141,6 @@ export const createNode = (options: NodeOptions): Switchboard => {
     publicUrl,
   })
   const { database, wakes, registry, waiters, services, hooks } = core
-  const { workers } = core.supervisor
   const observe = httpObserver(metrics)
   const { authenticate } = registry
   const { adminToken } = config
@@ -147,11 +153,12 @@ export const createNode = (options: NodeOptions): Switchboard => {
 
   const limits = httpLimits(config, log)
 
+  const snapshots = createSnapshots(core.board, services.watch.position)
   const feeds = createFeeds({
     watch: services.watch,
     auth,
     boardAuth,
-    snapshots: createSnapshots(core.board, services.watch.position),
+    snapshots,
     sseRetryMs: () => sseRetryMs(registry),
     reauthorizer,
     log,
@@ -163,6 +170,7 @@ export const createNode = (options: NodeOptions): Switchboard => {
   const board = createBoard({
     board: core.board,
     activity: core.activity,
+    snapshots,
     services,
     operatorTable: OPERATOR_METHODS,
     sessions,
@@ -190,21 +198,23 @@ export const createNode = (options: NodeOptions): Switchboard => {
       wakes,
       databaseUrl: options.databaseUrl,
       stopping: stopping.signal,
-      workers,
+      databaseIsFull: options.databaseIsFull ?? (() => false),
+      workers: core.supervisor.workers,
     }),
-    metrics: createGauges({ database, waiters, metrics, workers }),
+    metrics: createGauges({ database, waiters, metrics, workers: core.supervisor.workers }),
     agentTable: AGENT_METHODS,
     operatorTable: OPERATOR_METHODS,
     reauthorizer,
     feeds: board.use(feeds, createAnswerPage({ links: services.answerLinks, log })),
     stopping: stopping.signal,
     observe,
-    ...defined({ sse, maxWaitMs, bodyLimitBytes, trustProxy: config.trustProxy ?? undefined }),
+    ...browsersOf(config),
+    ...defined({ sse, maxWaitMs, bodyLimitBytes }),
   })
 
   /** Calls under way need everything else, so they end first, and get most of the time. */
   const calls: Stop = { part: 'calls', owedMs: 0, run: (ms) => listener.stop(ms) }
-  const drained = () => drain([calls, ...core.stops], options.drainMs ?? DRAIN_MS, log)
+  const drained = () => drain([calls, ...core.stops], options.drainMs ?? NODE_DEFAULTS.drainMs, log)
   let stopped: Promise<void> | null = null
 
   return {

@@ -7,6 +7,7 @@ import { isIP } from 'node:net'
 import path from 'node:path'
 import { z } from 'zod'
 import { type CardKey, readCardKeys } from './config/card-keys.ts'
+import { readSecretKeys, type SecretKey } from './config/secret-keys.ts'
 
 /**
  * An idle connection is kept for longer than the common load balancers keep theirs (60 s), so that
@@ -48,6 +49,10 @@ export interface Config {
   webhookAllowHttp: boolean
   /** CIDRs, addresses and host names that webhooks may lead to although they are not public. */
   webhookAllow: readonly string[]
+  /** The first seals the secrets of webhooks, all open them. None: they are stored plain. */
+  secretKeys?: readonly SecretKey[]
+  /** Origins whose pages may call the APIs from a browser; `*` stands for all. */
+  corsOrigins?: readonly string[]
   /**
    * Which proxies are believed about where a request came from: how many of them there are, or their
    * addresses. Absent or null: none is.
@@ -165,6 +170,12 @@ const cardKeys = z.string().transform((text, context) => {
   return keys
 })
 
+const secretKeys = z.string().transform((text, context) => {
+  const { keys, problems } = readSecretKeys(text)
+  for (const message of problems) context.addIssue({ code: 'custom', message })
+  return keys
+})
+
 const hostProblem = (text: string): string | null =>
   /^[\w.:-]+$/.test(text) ? null : 'must be a host name or an IP address alone'
 
@@ -202,6 +213,16 @@ const targetsProblem = (text: string): string | null =>
 const flag = z
   .enum(['true', 'false'], { error: 'must be true or false' })
   .transform((text) => text === 'true')
+
+/** Whether this is an origin just as a browser would write it, or stands for all of them. */
+const isOrigin = (entry: string): boolean =>
+  entry === '*' ||
+  (/^https?:[^*]*$/.test(entry) && URL.canParse(entry) && new URL(entry).origin === entry)
+
+const originsProblem = (text: string): string | null =>
+  listOf(text).length > 0 && listOf(text).every(isOrigin)
+    ? null
+    : "must be a list of origins such as https://app.example:8443, with commas between and no '/' at their end, or *"
 
 /** Whether the entry is a CIDR, an address, or one of the names that express knows for some. */
 const isProxy = (entry: string): boolean =>
@@ -243,7 +264,9 @@ const MEMBERS: { readonly [K in keyof Config]-?: [string, Config[K], z.ZodType<C
   maxStreamsPerEndpoint: ['SWITCHBOARD_MAX_STREAMS_PER_ENDPOINT', 1000, wholeNumber(1, 10_000)],
   inFlightMegabytes: ['SWITCHBOARD_IN_FLIGHT_MB', null, wholeNumber(32, 65_536)],
   webhookAllowHttp: ['SWITCHBOARD_WEBHOOK_ALLOW_HTTP', false, flag],
+  secretKeys: ['SWITCHBOARD_SECRET_KEYS', [], secretKeys],
   webhookAllow: ['SWITCHBOARD_WEBHOOK_ALLOW_CIDRS', [], sound(targetsProblem, listOf)],
+  corsOrigins: ['SWITCHBOARD_CORS_ORIGINS', [], sound(originsProblem, listOf)],
   trustProxy: ['SWITCHBOARD_TRUST_PROXY', null, sound(proxiesProblem, proxies)],
   logLevel: [
     'LOG_LEVEL',
@@ -252,8 +275,13 @@ const MEMBERS: { readonly [K in keyof Config]-?: [string, Config[K], z.ZodType<C
   ],
 }
 
+/** Each variable, with what holds where it is unset. */
+export const VARIABLES: readonly (readonly [name: string, unset: unknown])[] = Object.values(
+  MEMBERS,
+).map(([name, unset]) => [name, unset])
+
 /** Read by the command line, not by the server. */
-const TOLERATED = ['SWITCHBOARD_URL', 'SWITCHBOARD_TOKEN']
+const TOLERATED = ['SWITCHBOARD_URL', 'SWITCHBOARD_TOKEN', 'SWITCHBOARD_TOKEN_FILE']
 
 /**
  * What Kubernetes sets in every container beside a service named switchboard: its address, in the

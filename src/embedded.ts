@@ -12,8 +12,10 @@ import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import { type Binaries, clusterFolder, clusterMajors, findBinaries } from './embedded/binaries.ts'
-import { launch, makeCluster, PORT, socketFolder } from './embedded/cluster.ts'
+import { lastWords, launch, makeCluster, PORT, socketFolder } from './embedded/cluster.ts'
+import { keepRunning } from './embedded/keeper.ts'
 import { tryLock } from './embedded/lock.ts'
+import { foreignOwner, ownedByAnother } from './embedded/owner.ts'
 import { clearCluster, readPostmaster } from './embedded/pid-file.ts'
 import { EmbeddedUnavailable, errorCode } from './embedded/process.ts'
 import { chooseRunner, type Runner } from './embedded/runner.ts'
@@ -21,11 +23,13 @@ import { chooseRunner, type Runner } from './embedded/runner.ts'
 export interface EmbeddedPostgres {
   url: string
   connection: { host: string; port: number; user: string; database: string }
-  /** The pid of the server's first process. */
-  pid: number
+  /** The pid of the server's first process; another once it was started again. */
+  readonly pid: number
   /** False: another process started it, and it ends when that one does. */
   owned: boolean
-  /** Resolves if an owned server ends without being stopped. */
+  /** An owned server has ended because its disk is full, and is started again once there is room. */
+  isFull(): boolean
+  /** Resolves if an owned server ends otherwise without being stopped. */
   lost: Promise<void>
   /** Stops an owned server and cuts off its remaining clients. Does nothing to a shared one. */
   stop(): Promise<void>
@@ -55,16 +59,22 @@ export const lockDataDir = (dataDir: string): { release(): void } => {
   return { release: lock.release }
 }
 
+export interface EmbeddedOptions {
+  settings?: string[]
+  /** Told that an owned server has ended because its disk is full, and that it runs again. */
+  onFull?: (full: boolean) => void
+}
+
 /** Throws EmbeddedUnavailable, whose message says what to do instead. */
 export const startEmbedded = async (
   dataDir: string,
-  options: { settings?: string[] } = {},
+  options: EmbeddedOptions = {},
 ): Promise<EmbeddedPostgres> => {
   const dir = openDataDir(dataDir)
   const deadline = Date.now() + START_MS
   for (;;) {
     const lock = tryLock(path.join(dir, 'postgres.lock'))
-    if (lock.acquired) return own(dir, lock.release, options.settings ?? [], deadline)
+    if (lock.acquired) return own(dir, lock.release, options, deadline)
     const shared = await share(dir)
     if (shared) return shared
     if (Date.now() > deadline) {
@@ -78,7 +88,13 @@ export const startEmbedded = async (
 
 /** The directory's real path, by which servers are told apart. */
 const openDataDir = (dataDir: string): string => {
-  const wanted = path.resolve(dataDir)
+  const dir = makeDataDir(path.resolve(dataDir))
+  const owner = foreignOwner(dir)
+  if (owner === null) return dir
+  throw new EmbeddedUnavailable(`${ownedByAnother(dir, owner)}.`)
+}
+
+const makeDataDir = (wanted: string): string => {
   try {
     const first = fs.mkdirSync(wanted, { recursive: true })
     // PostgreSQL's user could not pass through a folder that root made under a strict umask.
@@ -103,7 +119,7 @@ const letPass = (first: string, last: string): void => {
 const own = async (
   dir: string,
   release: () => void,
-  settings: string[],
+  { settings = [], onFull = () => {} }: EmbeddedOptions,
   deadline: number,
 ): Promise<EmbeddedPostgres> => {
   let socket = ''
@@ -117,18 +133,34 @@ const own = async (
     const cluster = clusterFolder(dir, major)
     await makeCluster(runner, cluster, !settings.includes('fsync=off'))
     socket = socketFolder(runner, cluster)
-    const child = await launch(runner, cluster, socket, [...SETTINGS, ...settings], deadline)
+    const start = (until: number): Promise<ChildProcess> =>
+      launch(runner, cluster, socket, [...SETTINGS, ...settings], until)
     // The server does not keep node alive. The kernel, or the next owner, ends it after node.
-    child.unref()
+    const keeper = keepRunning(await start(deadline), {
+      dir,
+      launch: () => start(Date.now() + START_MS),
+      lastWords: () => lastWords(cluster),
+      onFull,
+    })
     let stopping: Promise<void> | undefined
     const stop = () => {
-      stopping ??= end(child).finally(giveBack)
+      stopping ??= keeper
+        .stop()
+        .then(() => end(keeper.child()))
+        .finally(giveBack)
       return stopping
     }
-    const lost = new Promise<void>((resolve) => {
-      child.once('exit', () => stopping ?? resolve())
-    })
-    return { ...reachedBy(socket, PORT), pid: child.pid ?? 0, owned: true, lost, stop }
+    const { isFull, lost } = keeper
+    return {
+      ...reachedBy(socket, PORT),
+      get pid() {
+        return keeper.child().pid ?? 0
+      },
+      owned: true,
+      isFull,
+      lost,
+      stop,
+    }
   } catch (error) {
     giveBack()
     throw error
@@ -173,7 +205,8 @@ const share = async (dir: string): Promise<EmbeddedPostgres | null> => {
     const reached = reachedBy(found.socketFolder, found.port)
     if (await answers(reached.connection)) {
       const lost = new Promise<void>(() => {})
-      return { ...reached, pid: found.pid, owned: false, lost, stop: async () => {} }
+      const shared = { owned: false, isFull: () => false, lost, stop: async () => {} }
+      return { ...reached, pid: found.pid, ...shared }
     }
   }
   return null

@@ -38,5 +38,6 @@ export {
 } from './agent-kit/wire.ts'
 export type { SwitchboardOptions } from './app/options.ts'
 export { createSwitchboard, type Facts, type Switchboard } from './app.ts'
+export { ExactNumber } from './base/exact-json.ts'
 export { type Config, ConfigError, readConfig } from './config.ts'
 export type { Hook } from './service/watch/hooks.ts'

@@ -37,6 +37,8 @@ describe('what is read', () => {
       inFlightMegabytes: null,
       webhookAllowHttp: false,
       webhookAllow: [],
+      secretKeys: [],
+      corsOrigins: [],
       trustProxy: null,
       logLevel: 'info',
     })
@@ -64,6 +66,8 @@ describe('what is read', () => {
       SWITCHBOARD_IN_FLIGHT_MB: '64',
       SWITCHBOARD_WEBHOOK_ALLOW_HTTP: 'true',
       SWITCHBOARD_WEBHOOK_ALLOW_CIDRS: '10.0.0.0/8, localhost',
+      SWITCHBOARD_SECRET_KEYS: 'ab'.repeat(32),
+      SWITCHBOARD_CORS_ORIGINS: 'https://a.example, http://localhost:3000',
       SWITCHBOARD_TRUST_PROXY: '2',
       LOG_LEVEL: 'debug',
     }
@@ -87,6 +91,8 @@ describe('what is read', () => {
       inFlightMegabytes: 64,
       webhookAllowHttp: true,
       webhookAllow: ['10.0.0.0/8', 'localhost'],
+      secretKeys: [{ id: expect.stringMatching(/^[0-9a-f]{8}$/), key: Buffer.alloc(32, 0xab) }],
+      corsOrigins: ['https://a.example', 'http://localhost:3000'],
       trustProxy: 2,
       logLevel: 'debug',
     })
@@ -236,6 +242,25 @@ describe('what is refused', () => {
       expect(problemsOf({ SWITCHBOARD_TRUST_PROXY: list })).toHaveLength(1)
     },
   )
+
+  test.each([
+    'https://a.example/',
+    'https://a.example/path',
+    'https://A.example',
+    'https://a.example:443',
+    'https://*.example',
+    'a.example',
+    'null',
+    'ftp://a.example',
+    ',',
+    'https://a.example https://b.example',
+  ])('%j is no list of origins', (list) => {
+    expect(problemsOf({ SWITCHBOARD_CORS_ORIGINS: list })).toHaveLength(1)
+  })
+
+  test('all origins are one star', () => {
+    expect(readConfig({ SWITCHBOARD_CORS_ORIGINS: '*' }).corsOrigins).toEqual(['*'])
+  })
 
   test('a variable with a typing error in its name is not passed over in silence', () => {
     expect(problemsOf({ SWITCHBOARD_ADMIN_TOKN: 'sixteen-letters!' })[0]).toContain(

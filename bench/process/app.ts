@@ -11,7 +11,8 @@ export const makeApp = (databaseUrl: string, natsUrl: string | null = null): Swi
   createSwitchboard({
     databaseUrl,
     log: createLog('silent'),
-    config: testConfig({ databaseUrl, natsUrl }),
+    // One token stands for thousands of readers.
+    config: testConfig({ databaseUrl, natsUrl, maxStreamsPerEndpoint: 10_000 }),
   })
 
 /** An endpoint of the one queue. */

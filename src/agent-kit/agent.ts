@@ -23,8 +23,8 @@ import { type AgentKeeper, openKeeper } from './lease/threaded.ts'
 import { type AgentLog, stderrLog } from './log.ts'
 import type { ClaimedTodo } from './wire.ts'
 
-const DEFAULT_GRACE_MS = 10_000
-const DEFAULT_MAX_BLOCKED_MS = 600_000
+export const DEFAULT_GRACE_MS = 10_000
+export const DEFAULT_MAX_BLOCKED_MS = 600_000
 /** Signals are hints, so there is no hurry to ask a server again that has refused them. */
 const SIGNALS_AGAIN_MS = 30_000
 

@@ -3,9 +3,12 @@
  * They are spelled out here and not taken from the server, so that the kit stays usable by a
  * program that has nothing else of it. Times are RFC 3339 strings of the server's clock.
  */
-import { randomUUID } from 'node:crypto'
 
-type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
+import { randomUUID } from 'node:crypto'
+import type { ExactNumber } from '../base/exact-json.ts'
+
+/** A number that no double is equal to is an ExactNumber, and goes back with the same digits. */
+type Json = null | boolean | number | string | ExactNumber | Json[] | { [key: string]: Json }
 export type JsonObject = { [key: string]: Json }
 
 /** Exactly one of text, raw (base64), url, data. */

@@ -17,9 +17,12 @@ import { createAgentService } from '../service/claims/agent.ts'
 import { createClaimCooldown } from '../service/claims/cooldown.ts'
 import { createWaiters } from '../service/claims/waiters.ts'
 import { createOperatorService } from '../service/operator/operator.ts'
+import { createPageTokens } from '../service/page-tokens.ts'
 import { createPush } from '../service/push/configs.ts'
+import { createSealing } from '../service/push/sealing.ts'
 import { createRegistry } from '../service/registry.ts'
 import { createAnswerSchemas } from '../service/schemas/answers.ts'
+import { createStuckRows } from '../service/stuck-rows.ts'
 import { createSweepRunner } from '../service/sweep-runner.ts'
 import { createRetention } from '../service/sweeps/retention.ts'
 import { createRevocation } from '../service/sweeps/revocation.ts'
@@ -38,16 +41,8 @@ import type { Wakes } from '../store/wake/wake.ts'
 import { createGuard } from '../webhook/guard.ts'
 import { newSecret } from '../webhook/signature.ts'
 import { createConnections } from './connections.ts'
-import type { NodeOptions } from './options.ts'
+import { NODE_DEFAULTS, type NodeOptions } from './options.ts'
 import { createWebhooks } from './webhooks.ts'
-
-const POLL_MS = 5000
-/** Lapsed leases and overdue interrupts share this tick (docs/design/interrupt-deadline.md). */
-const REAP_MS = 30_000
-const COME_DUE_MS = 1000
-const SEQUENCE_MS = 1000
-const COUNT_MS = 1000
-const TIDY_MS = 60_000
 
 interface CoreParts {
   log: Log
@@ -77,11 +72,11 @@ const createBackground = (options: NodeOptions, parts: BackgroundParts) => {
     log,
     metrics,
     onCommitted: (listener) => wakes.on(topics.feed, listener),
-    reapMs: options.reapMs ?? REAP_MS,
-    comeDueMs: options.comeDueMs ?? COME_DUE_MS,
-    sequenceMs: options.placeMs ?? SEQUENCE_MS,
-    countMs: options.countMs ?? COUNT_MS,
-    tidyMs: options.tidyMs ?? TIDY_MS,
+    reapMs: options.reapMs ?? NODE_DEFAULTS.reapMs,
+    comeDueMs: options.comeDueMs ?? NODE_DEFAULTS.comeDueMs,
+    sequenceMs: options.placeMs ?? NODE_DEFAULTS.placeMs,
+    countMs: options.countMs ?? NODE_DEFAULTS.countMs,
+    tidyMs: options.tidyMs ?? NODE_DEFAULTS.tidyMs,
   })
   return createSupervisor(workers, { log, metrics })
 }
@@ -91,8 +86,10 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
   const { adminToken, webhookAllowHttp: allowHttp, webhookAllow: allow } = options.config
   const { database, wakes } = createConnections(options, { log, metrics })
   const registry = createRegistry({ database, wakes })
-  const pollMs = options.pollMs ?? POLL_MS
-  const shared = { database, registry, wakes, metrics, log, pollMs }
+  const pollMs = options.pollMs ?? NODE_DEFAULTS.pollMs
+  const pages = createPageTokens(database)
+  const stuckRows = createStuckRows({ log, metrics })
+  const shared = { database, registry, wakes, metrics, pages, log, stuckRows, pollMs }
 
   const waiters = createWaiters(shared)
   const cooldown = createClaimCooldown(shared)
@@ -100,7 +97,8 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
   const conversations = createConversations(shared)
   const childTasks = createChildTasks(shared)
   const guard = createGuard({ allowHttp, allow, own: listening })
-  const push = createPush({ database, urlProblem: guard.urlProblem, newSecret })
+  const sealing = createSealing(options.config.secretKeys ?? [])
+  const push = createPush({ database, pages, urlProblem: guard.urlProblem, newSecret, sealing })
   const schemas = createAnswerSchemas({ log })
   const reply = createReply({ ...shared, conversations, push, schemas })
   const keys = createKeys(shared)
@@ -138,7 +136,13 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
     retention: createRetention(shared),
     onSequenced: watch.sequenced,
   })
-  const webhooks = createWebhooks(options.push, { ...shared, log, guard, stopping: parts.stopping })
+  const webhooks = createWebhooks(options.push, {
+    ...shared,
+    log,
+    guard,
+    sealing,
+    stopping: parts.stopping,
+  })
   const supervisor = createBackground(options, { wakes, log, metrics, sweep, webhooks })
   const waits = [watch, waiters, cooldown, conversations, childTasks]
 

@@ -29,8 +29,10 @@ export interface SwitchboardOptions {
   lingerMs?: number
 }
 
-/** What tests and benchmarks may set as well: the package does not promise these. */
+/** What this package's commands, tests and benchmarks may set as well: it does not promise these. */
 export interface NodeOptions extends SwitchboardOptions {
+  /** Whoever runs the database knows that it is away because its disk is full. */
+  databaseIsFull?: () => boolean
   /**
    * How often a node checks for itself what wakes and commits announce. For tests that lose wakes.
    */
@@ -64,3 +66,15 @@ export interface PushOptions extends Partial<PushLimits & Omit<PostOptions, 'gua
   concurrency?: number
   perHost?: number
 }
+
+/** How often a node does what nobody asks it for, and how long its stopping may take, in ms. */
+export const NODE_DEFAULTS = {
+  pollMs: 5000,
+  /** Lapsed leases and overdue interrupts share this tick (docs/design/interrupt-deadline.md). */
+  reapMs: 30_000,
+  comeDueMs: 1000,
+  tidyMs: 60_000,
+  countMs: 1000,
+  placeMs: 1000,
+  drainMs: 13_000,
+} as const satisfies Partial<NodeOptions>

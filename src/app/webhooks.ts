@@ -7,6 +7,7 @@ import { fromOwed as fromOwedV1 } from '../protocol/v1/translate.ts'
 import { fromOwed as fromOwedV03 } from '../protocol/v03/push.ts'
 import type { Parts } from '../service/parts.ts'
 import { createOutbox } from '../service/push/outbox.ts'
+import type { Sealing } from '../service/push/sealing.ts'
 import { topics } from '../store/wake/topics.ts'
 import type { Guard } from '../webhook/guard.ts'
 import { createPoster } from '../webhook/post.ts'
@@ -20,6 +21,7 @@ const DRAIN_MS = 5000
 interface WebhooksParts extends Omit<Parts, 'log'> {
   log: Log
   guard: Guard
+  sealing: Sealing
   stopping: AbortSignal
 }
 
@@ -27,10 +29,18 @@ export const createWebhooks = (options: PushOptions | undefined, parts: Webhooks
   const { database, wakes, registry, guard, metrics, log, stopping, pollMs } = parts
   const pushing = { ...DEFAULTS, ...PUSH_LIMITS, ...options }
   const poster = createPoster({ ...pushing, guard })
+  const payloads = { '1.0': fromOwedV1, '0.3': fromOwedV03 }
   const courier = createCourier({
     ...pushing,
-    outbox: createOutbox({ database, registry, limits: pushing, metrics, log }),
-    payloads: { '1.0': fromOwedV1, '0.3': fromOwedV03 },
+    outbox: createOutbox({
+      database,
+      registry,
+      limits: pushing,
+      metrics,
+      log,
+      payloads,
+      sealing: parts.sealing,
+    }),
     post: poster.post,
     sign: signatureOf,
     onOwed: (listener) => wakes.on(topics.deliveries, listener),

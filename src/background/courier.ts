@@ -1,7 +1,7 @@
 /**
  * Delivers to webhooks. Woken by commits that owe a delivery, and at every interval, it takes what
- * is due and sends many at once but few to one host, so a slow or silent receiver stands in
- * nobody's way. A drain lets the deliveries under way finish; another node sends what was cut short
+ * is due and sends many at once but few to one host, and shares its slots fairly over endpoints
+ * (courier-load.ts), so a slow or silent receiver stands in nobody's way. A drain lets the deliveries under way finish; another node sends what was cut short
  * again, under the same id.
  */
 import { randomUUID } from 'node:crypto'
@@ -9,19 +9,13 @@ import { setMaxListeners } from 'node:events'
 import type { Log } from '../base/log.ts'
 import { createNudge, sleep, withTimeout } from '../base/time.ts'
 import { Refusal } from '../domain/errors.ts'
-import type { Dialect, Tried } from '../domain/push.ts'
+import type { Tried } from '../domain/push.ts'
 import type { Outbox, Owed } from '../service/push/outbox.ts'
+import { createLoad } from './courier-load.ts'
 import type { Health } from './supervisor.ts'
-
-interface Payload {
-  contentType: string
-  body: string
-}
 
 export interface CourierParts {
   outbox: Outbox
-  /** The payload that each protocol version sends for an event. */
-  payloads: Readonly<Record<Dialect, (owed: Owed) => Payload>>
   post: (
     url: string,
     headers: Record<string, string>,
@@ -48,13 +42,16 @@ export interface Courier {
 }
 
 const TAKE_AT_MOST = 32
+/** How many characters of payloads may be under way. */
+const LENGTH_AT_MOST = 64_000_000
 /** Time beyond the attempt itself to write down its result, even where the database is slow. */
 const LEASE_MARGIN_MS = 15_000
 const PURGE_MS = 600_000
 /** The pause after the database failed. */
 const AGAIN_MS = 1000
 
-const headersOf = (owed: Owed, { contentType, body }: Payload, sign: CourierParts['sign']) => {
+const headersOf = (owed: Owed, sign: CourierParts['sign']) => {
+  const { contentType, body } = owed.payload
   const timestamp = Math.floor(owed.at.getTime() / 1000)
   return {
     'Content-Type': contentType,
@@ -70,11 +67,12 @@ const headersOf = (owed: Owed, { contentType, body }: Payload, sign: CourierPart
 }
 
 export const createCourier = (parts: CourierParts): Courier => {
-  const { outbox, payloads, post, sign, stopping, log } = parts
+  const { outbox, post, sign, stopping, log } = parts
   const { concurrency, perHost, pollMs } = parts
   /** Belongs to this courier alone, since a lease says who may settle. */
   const owner = randomUUID()
-  const busy = new Map<string, number>()
+  const load = createLoad({ concurrency, perHost })
+  let length = 0
   const underWay = new Set<Promise<void>>()
   const cut = new AbortController()
   // Each attempt under way listens, so many listeners are no leak.
@@ -83,11 +81,10 @@ export const createCourier = (parts: CourierParts): Courier => {
 
   const send = async (owed: Owed, timeoutMs: number): Promise<void> => {
     const started = performance.now()
-    const payload = payloads[owed.dialect](owed)
-    const headers = headersOf(owed, payload, sign)
+    const headers = headersOf(owed, sign)
     let tried: Tried
     try {
-      tried = await post(owed.url, headers, payload.body, { timeoutMs, signal: cut.signal })
+      tried = await post(owed.url, headers, owed.payload.body, { timeoutMs, signal: cut.signal })
     } catch (error) {
       if (!cut.signal.aborted) throw error
       await outbox.handBack(owed)
@@ -100,14 +97,13 @@ export const createCourier = (parts: CourierParts): Courier => {
 
   /** A delivery whose result cannot be written is sent again once its lease has lapsed. */
   const start = (owed: Owed, timeoutMs: number): void => {
-    const { host } = owed
-    busy.set(host, (busy.get(host) ?? 0) + 1)
+    load.begin(owed)
+    length += owed.payload.body.length
     const sent = send(owed, timeoutMs)
       .catch((err: unknown) => log.error({ delivery: owed.id, err }, 'a delivery came to nothing'))
       .finally(() => {
-        const left = (busy.get(host) ?? 1) - 1
-        if (left > 0) busy.set(host, left)
-        else busy.delete(host)
+        load.end(owed)
+        length -= owed.payload.body.length
         underWay.delete(sent)
         due.nudge()
       })
@@ -116,16 +112,24 @@ export const createCourier = (parts: CourierParts): Courier => {
 
   /** Takes what is due until nothing is left, or there is no room. */
   const takeAll = async (signal: AbortSignal): Promise<void> => {
+    let fair = true
     for (;;) {
       due.clear()
       const limit = Math.min(concurrency - underWay.size, TAKE_AT_MOST)
+      const room = LENGTH_AT_MOST - length
       // A delivery that ends makes room, and nudges.
-      if (limit <= 0 || signal.aborted || stopping.aborted) return
+      if (limit <= 0 || room <= 0 || signal.aborted || stopping.aborted) return
       const { timeoutMs } = await outbox.limits()
       const leaseSeconds = (timeoutMs + LEASE_MARGIN_MS) / 1000
-      const { owed, more } = await outbox.lease({ owner, limit, perHost, leaseSeconds, busy })
+      const asked = load.asked(fair)
+      const request = { owner, limit, perHost, leaseSeconds, ...asked }
+      const { owed, more } = await outbox.lease(request, room)
       for (const one of owed) start(one, timeoutMs)
-      if (!more) return
+      if (more) continue
+      const { endpoints, pairs } = asked.crowded
+      // Nobody else wants what is left.
+      if (fair && endpoints.length + pairs.length > 0) fair = false
+      else return
     }
   }
 

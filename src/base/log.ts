@@ -17,6 +17,7 @@ const SECRETS = [
   'Authorization',
   'credentials',
   'password',
+  'secretKeys',
   'databaseUrl',
   'connectionString',
 ]

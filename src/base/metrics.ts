@@ -63,7 +63,7 @@ export const METRICS = {
     'Blocking sends whose answer no wake announced: it waited for the poll',
   ),
   sweepFailures: counter('switchboard_sweep_failures_total{sweep}')(
-    'Sweeps of the background that threw',
+    'Sweeps of the background that threw, and rows that a sweep could not move',
   ),
   sweepRows: counter('switchboard_sweep_rows_total{sweep}')(
     'Todos moved by the sweeps of the background',

@@ -5,7 +5,7 @@
  */
 import { isRefusal } from '../domain/errors.ts'
 
-const WINDOW_MS = 1000
+export const WINDOW_MS = 1000
 /** Messages are few and fixed; should they not be, those beyond are written each time. */
 const MAX_MESSAGES = 200
 

@@ -1,7 +1,8 @@
 /**
  * How the command line reaches a running server: POST /operator and the board's feed. Decides where
  * the address and the token come from. The token that `dev` left in its data directory goes only to
- * the server that `dev` started, never to another address.
+ * the server that `dev` started, never to another address; and where that directory is another user's,
+ * nothing in it is believed.
  */
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
@@ -12,7 +13,9 @@ import {
   type StreamOptions,
 } from '../agent-kit/connection/event-stream.ts'
 import { defined } from '../base/defined.ts'
+import { foreignOwner, ownedByAnother } from '../embedded/owner.ts'
 import { CliError, EXIT } from './exit.ts'
+import { note } from './output.ts'
 
 const DEFAULT_URL = 'http://127.0.0.1:4100'
 const CALL_MS = 30_000
@@ -28,6 +31,7 @@ export interface DevFile {
 export interface ClientOptions {
   url?: string
   token?: string
+  tokenFile?: string
 }
 
 export interface Client {
@@ -53,16 +57,56 @@ export const readDevFile = (file: string): DevFile | null => {
   }
 }
 
+/** What `dev` left, if it may be believed. Throws CliError where it may not. */
+const readOwnDevFile = (env: NodeJS.ProcessEnv): DevFile | null => {
+  const file = devFilePath(env)
+  const owner = foreignOwner(path.dirname(file))
+  if (owner === null) return readDevFile(file)
+  const text = ownedByAnother(path.dirname(file), owner)
+  throw new CliError(EXIT.usage, `${text}; or give both address and token`)
+}
+
+/** The first line's worth of a file; a line break at its end is not part of it. */
+const readToken = (file: string): string => {
+  let text: string
+  try {
+    text = readFileSync(file, 'utf8').trim()
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw new CliError(EXIT.usage, `The token file ${file} cannot be read (${code})`)
+  }
+  if (/^[\x21-\x7e]+$/.test(text)) return text
+  throw new CliError(EXIT.usage, `The token file ${file} holds no token, or more than one`)
+}
+
+/** The token that was given; undefined where none was. What stands nearer to the command counts. */
+const givenToken = (options: ClientOptions, env: NodeJS.ProcessEnv): string | undefined => {
+  if (options.token && options.tokenFile) {
+    throw new CliError(EXIT.usage, 'Give --token or --token-file, not both')
+  }
+  if (options.token) {
+    note(
+      'switchboard: warning: everybody on this machine can read the token in a command line; use --token-file or SWITCHBOARD_TOKEN',
+    )
+    return options.token
+  }
+  if (options.tokenFile) return readToken(options.tokenFile)
+  if (env.SWITCHBOARD_TOKEN) return env.SWITCHBOARD_TOKEN
+  if (env.SWITCHBOARD_TOKEN_FILE) return readToken(env.SWITCHBOARD_TOKEN_FILE)
+  return env.SWITCHBOARD_ADMIN_TOKEN || undefined
+}
+
 /** Throws CliError where the address is no URL or no token can be found. */
 export const createClient = (options: ClientOptions, env: NodeJS.ProcessEnv): Client => {
-  const dev = readDevFile(devFilePath(env))
-  const base = baseUrl(options.url || env.SWITCHBOARD_URL || dev?.url || DEFAULT_URL)
-  const token = options.token || env.SWITCHBOARD_TOKEN || env.SWITCHBOARD_ADMIN_TOKEN
+  const url = options.url || env.SWITCHBOARD_URL
+  const token = givenToken(options, env)
+  const dev = url && token ? null : readOwnDevFile(env)
+  const base = baseUrl(url || dev?.url || DEFAULT_URL)
   const known = token || (dev && sameServer(dev.url, base) ? dev.adminToken : undefined)
   if (!known) {
     throw new CliError(
       EXIT.usage,
-      `No token for ${base}: give --token, or set SWITCHBOARD_TOKEN or SWITCHBOARD_ADMIN_TOKEN`,
+      `No token for ${base}: set SWITCHBOARD_TOKEN or SWITCHBOARD_ADMIN_TOKEN, or give --token-file`,
     )
   }
   const connection = connect({ url: `${base}/operator`, token: known })

@@ -2,6 +2,7 @@
  * All that the command line writes. Data goes to stdout, everything else to stderr. Only a terminal
  * that wants colors gets them, and a reader that has gone away ends the program silently.
  */
+import { exactText } from '../base/exact-json.ts'
 
 /** SGR codes: on and off. */
 const STYLES = {
@@ -28,7 +29,7 @@ export const print = (text: string): void => {
 }
 
 /** One value, as JSON on one line: what `--json` prints. */
-export const printJson = (value: unknown): void => print(JSON.stringify(value))
+export const printJson = (value: unknown): void => print(exactText(value))
 
 /** For a person beside the data: progress, hints, failures. */
 export const note = (text: string): void => {

@@ -10,6 +10,7 @@ import { note, printJson, printTable } from './output.ts'
 interface SharedOptions {
   url?: string
   token?: string
+  tokenFile?: string
   json?: boolean
 }
 
@@ -19,7 +20,11 @@ export const clientCommand = (parent: Command, usage: string, description: strin
     .command(usage)
     .description(description)
     .option('--url <url>', 'address of the server (SWITCHBOARD_URL)')
-    .option('--token <token>', 'token (SWITCHBOARD_TOKEN, SWITCHBOARD_ADMIN_TOKEN)')
+    .option(
+      '--token-file <file>',
+      'file with the token (SWITCHBOARD_TOKEN_FILE; or the token itself in SWITCHBOARD_TOKEN, SWITCHBOARD_ADMIN_TOKEN)',
+    )
+    .option('--token <token>', 'the token, where nobody else can read command lines')
     .option('--json', 'print JSON and nothing else on stdout')
 
 /**

@@ -16,7 +16,7 @@ export interface Life {
 
 const SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const
 /** How long a part that does not end by itself gets after everything was stopped. */
-export const LINGER_MS = 2000
+export const LAST_MS = 2000
 
 /** Resolves after a signal, with everything stopped. Rejects with a step's error or a failure. */
 export const runUntilSignal = async (start: (life: Life) => Promise<void>): Promise<void> => {
@@ -61,6 +61,6 @@ export const runUntilSignal = async (start: (life: Life) => Promise<void>): Prom
         note(`switchboard: while stopping: ${error instanceof Error ? error.message : error}`)
       }
     }
-    setTimeout(() => process.exit(), LINGER_MS).unref()
+    setTimeout(() => process.exit(), LAST_MS).unref()
   }
 }

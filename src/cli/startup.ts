@@ -2,15 +2,16 @@
  * What `dev` and `serve` start: the database and the server, with each failure as one clear line
  * and an exit code of its own.
  */
-import { createSwitchboard, type Switchboard } from '../app.ts'
+import { createNode, type Switchboard } from '../app.ts'
 import { createLog } from '../base/log.ts'
 import { type Config, isEveryAddress, kubernetesVariables } from '../config.ts'
 import { DataDirInUse, lockDataDir, startEmbedded } from '../embedded.ts'
 import { migrate } from '../store/postgres/migrate.ts'
 import { CliError, EXIT } from './exit.ts'
+import { note } from './output.ts'
 import { reachConfigured } from './probe.ts'
 import type { DrainOption, LingerOption } from './program.ts'
-import { LINGER_MS, type Life } from './run-until-signal.ts'
+import { LAST_MS, type Life } from './run-until-signal.ts'
 
 /** Keeps the data directory for this process alone, until it ends. Throws CliError (in use). */
 export const holdDataDir = async (life: Life, { dataDir }: Config): Promise<void> => {
@@ -33,6 +34,8 @@ export interface Opened {
   /** Without the pooler, if there is one. */
   directUrl: string | null
   pooled: boolean
+  /** One of our own is away because its disk is full. */
+  databaseIsFull?: () => boolean
 }
 
 /**
@@ -53,23 +56,32 @@ export const openDatabase = async (
 const findDatabase = async (life: Life, config: Config): Promise<Opened> => {
   const { databaseUrl, directUrl } = config
   if (databaseUrl === null) {
-    return { databaseUrl: await startOwn(life, config), directUrl: null, pooled: false }
+    return { ...(await startOwn(life, config)), directUrl: null, pooled: false }
   }
   const { pooled } = await reachConfigured(databaseUrl)
   if (directUrl !== null) await reachConfigured(directUrl, 'DATABASE_DIRECT_URL')
   return { databaseUrl, directUrl, pooled }
 }
 
-const startOwn = async (life: Life, { dataDir }: Config): Promise<string> => {
+const startOwn = async (
+  life: Life,
+  { dataDir }: Config,
+): Promise<Pick<Opened, 'databaseUrl' | 'databaseIsFull'>> => {
+  const onFull = (full: boolean): void =>
+    note(
+      full
+        ? `switchboard: the disk of the PostgreSQL in ${dataDir} is full, and it has ended. Make room: it comes back by itself, with all that was committed`
+        : `switchboard: there is room again, and the PostgreSQL in ${dataDir} is back`,
+    )
   const embedded = await life.step(
-    () => startEmbedded(dataDir),
+    () => startEmbedded(dataDir, { onFull }),
     (database) => database.stop(),
   )
   void embedded.lost.then(() => {
     const message = `The PostgreSQL in ${dataDir} was killed: start again, and all that was committed is there`
     life.fail(new CliError(EXIT.failed, message))
   })
-  return embedded.url
+  return { databaseUrl: embedded.url, databaseIsFull: embedded.isFull }
 }
 
 /**
@@ -94,11 +106,11 @@ export const startServer = async (
       'SWITCHBOARD_PUBLIC_URL is not set: cards name the host that each request asks for',
     )
   }
-  const server = createSwitchboard({
+  const server = createNode({
     config,
     ...opened,
     log,
-    drainMs: drainSeconds * 1000 - LINGER_MS,
+    drainMs: drainSeconds * 1000 - LAST_MS,
     lingerMs: lingerSeconds * 1000,
   })
   const { url } = await life.step(

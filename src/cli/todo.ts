@@ -2,8 +2,10 @@
  * A todo of the operator API, as far as the command line reads it, and the small questions about
  * it: has it ended, does it ask, which one is meant.
  */
+
 import type { Artifact, Message, Part, PriorAttempt } from '../agent-kit/wire.ts'
 import { defined } from '../base/defined.ts'
+import { exactText } from '../base/exact-json.ts'
 import { INTERRUPT_STATES } from '../domain/lifecycle.ts'
 import type { Client } from './client.ts'
 import { CliError, EXIT } from './exit.ts'
@@ -92,7 +94,7 @@ export const partsText = (document: { parts: Part[] }): string =>
     .map((part) => {
       if (part.text !== undefined) return part.text
       if (part.url !== undefined) return part.url
-      if ('data' in part) return JSON.stringify(part.data)
+      if ('data' in part) return exactText(part.data)
       return part.filename ?? '(binary)'
     })
     .join('\n')

@@ -56,6 +56,10 @@ export const may = (caller: Caller, verb: EndpointVerb, queue: string): boolean 
   caller.kind === 'operator' ||
   (caller.endpoint.verbs.includes(verb) && caller.endpoint.queues.includes(queue))
 
+/** Names the caller among all who call. */
+export const readerOf = (caller: Caller): string =>
+  caller.kind === 'operator' ? 'operator' : caller.endpoint.id
+
 /** The caller's endpoint. Refuses a caller that may not do `verb` at all: forbidden. */
 export const endpointWith = (caller: Caller, verb: EndpointVerb): Endpoint => {
   if (caller.kind === 'operator' || !caller.endpoint.verbs.includes(verb)) {

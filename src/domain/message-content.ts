@@ -2,7 +2,6 @@
  * What a message says, whoever wrote its JSON. Libraries differ in whether they write a member that
  * holds its default (`"mediaType": ""`, an empty list or object) or leave it out; both say the same.
  */
-import { canonicalJson } from './canonical-json.ts'
 import type { Message, Part } from './todo.ts'
 
 /** Absent and empty are the same, as everywhere in A2A. */
@@ -29,7 +28,3 @@ export const messageContent = ({
   extensions: nonEmpty(extensions),
   referenceTaskIds: nonEmpty(referenceTaskIds),
 })
-
-/** The one text of what a message says, and of who says it. */
-export const contentText = (message: Message): string =>
-  canonicalJson({ role: message.role, ...messageContent(message) })

@@ -30,6 +30,8 @@ export interface KeptPushConfig extends NewPushConfig {
   secret: string
   /** The endpoint that made it; null for an operator. */
   endpointId: string | null
+  /** Its secrets as they are stored: sealed, where the node has a key for that. */
+  stored: { token: string | undefined; credentials: string | undefined; secret: string }
 }
 
 /** A webhook as it may be shown. Its credentials are written and never read. */

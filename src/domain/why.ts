@@ -37,6 +37,8 @@ export interface WhyFacts {
   waitsBehind: string | null
   /** What it failed with, if it did. */
   error: string | null
+  /** By the clock of the database. */
+  now: Date
 }
 
 export interface Why {
@@ -191,4 +193,19 @@ const ended = ({ todo, error }: WhyFacts): Why => {
 
 const PHASES = { waiting, held, interrupted, ended }
 
-export const whyOf = (facts: WhyFacts): Why => PHASES[phaseOf(facts.todo)](facts)
+/** By then every sweep has come by several times. */
+const OVERDUE_MS = 120_000
+
+/** A sweep is what moves these once their time has come; what waits, an agent may claim all the same. */
+const overdue = ({ todo, now }: WhyFacts, { until }: Why): string => {
+  const phase = phaseOf(todo)
+  const due = phase === 'held' || phase === 'interrupted' ? until : todo.closeAt
+  return phase !== 'ended' && due && now.getTime() - due.getTime() > OVERDUE_MS
+    ? '; that has passed and no sweep could move it: the log of a node says why (“a todo could not be swept”)'
+    : ''
+}
+
+export const whyOf = (facts: WhyFacts): Why => {
+  const why = PHASES[phaseOf(facts.todo)](facts)
+  return { ...why, why: why.why + overdue(facts, why) }
+}

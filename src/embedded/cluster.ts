@@ -86,6 +86,12 @@ export const socketFolder = (runner: Runner, cluster: string): string => {
   return folder
 }
 
+const logOf = (cluster: string): string => path.join(path.dirname(cluster), 'postgres.log')
+
+/** The end of what the server has written into its log. */
+export const lastWords = (cluster: string): string =>
+  fs.readFileSync(logOf(cluster)).subarray(-2000).toString('utf8')
+
 /** Resolves once the server takes connections. */
 export const launch = async (
   runner: Runner,
@@ -94,7 +100,7 @@ export const launch = async (
   settings: string[],
   deadline: number,
 ): Promise<ChildProcess> => {
-  const log = path.join(path.dirname(cluster), 'postgres.log')
+  const log = logOf(cluster)
   for (;;) {
     const from = fs.statSync(log, { throwIfNoEntry: false })?.size ?? 0
     const began = from > LOG_BYTES ? 0 : from

@@ -2,8 +2,10 @@
  * The public documents about agents: their cards, in the form that the client speaks, and the keys
  * that their signatures are checked with. These alone are cacheable and readable from any origin.
  */
+
 import { createHash } from 'node:crypto'
 import express, { type Request, type RequestHandler, type Response, type Router } from 'express'
+import { exactText } from '../base/exact-json.ts'
 import type { Queue } from '../domain/queue.ts'
 import { agentCard } from '../protocol/a2a/card.ts'
 import { type CardForm, FORMS } from '../protocol/a2a/card-forms.ts'
@@ -73,10 +75,10 @@ const documentOf = async (
   signer: CardSigner,
 ): Promise<Document> => {
   const card = agentCard(queue, publicUrl)
-  const body = JSON.stringify(FORMS[form](card))
+  const body = exactText(FORMS[form](card))
   if (form !== '1.0' || signer.kids.length === 0) return { body, etag: etagOf(body) }
   return {
-    body: JSON.stringify(await signer.sign(card, publicUrl)),
+    body: exactText(await signer.sign(card, publicUrl)),
     etag: `W/${etagOf(JSON.stringify([body, signer.kids]))}`,
   }
 }

@@ -9,8 +9,8 @@ import type { Route } from './bindings/rpc-route.ts'
 export interface FastPathParts {
   a2a: Route
   agent: Route
-  /** What express would do before a route. */
-  prepare(req: IncomingMessage, res: ServerResponse): void
+  /** What express would do before a route; a POST is never answered by it. */
+  prepare(req: IncomingMessage, res: ServerResponse): unknown
   /** What express would do with an error that a route lets through. */
   fail(error: unknown, res: ServerResponse): void
   viaExpress: RequestListener

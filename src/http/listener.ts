@@ -6,7 +6,7 @@
  * now answered with `Connection: close`, which tells its client to go elsewhere. Then it closes.
  */
 import { createServer, type RequestListener, type ServerResponse } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { sleep, withTimeout } from '../base/time.ts'
 import { probeHalfClosed } from './request/half-closed.ts'
 
@@ -29,7 +29,7 @@ const IDLE_MS = 20
  * has moved for so long, ten of them a second apart. In all that is less than the pause between two
  * comments of an idle stream, since what was sent and not acknowledged puts the probes off.
  */
-const PROBE_AFTER_MS = 4000
+export const PROBE_AFTER_MS = 4000
 
 export interface ListenerOptions {
   host: string
@@ -49,7 +49,6 @@ export const createListener = (options: ListenerOptions): Listener => {
   probeHalfClosed(server)
   let url = ''
   const underWay = new Set<ServerResponse>()
-  const connections = new Set<Socket>()
   let stopping = false
 
   /** Makes the client open a new connection, to another node, for its next request. */
@@ -72,10 +71,15 @@ export const createListener = (options: ListenerOptions): Listener => {
     await withTimeout(limitMs, 'requests', () => Promise.all(closed)).catch(() => {})
   }
 
+  const connections = (): Promise<number> =>
+    new Promise((resolve) => {
+      server.getConnections((error, count) => resolve(error ? 0 : count))
+    })
+
   /** Until every connection has been told to end, or was closed by its peer. */
   const lingered = async (limitMs: number): Promise<void> => {
     const deadline = performance.now() + Math.min(lingerMs, limitMs)
-    while (performance.now() < deadline && connections.size > 0) await sleep(IDLE_MS)
+    while (performance.now() < deadline && (await connections()) > 0) await sleep(IDLE_MS)
   }
 
   const close = (limitMs: number): Promise<void> =>
@@ -96,10 +100,6 @@ export const createListener = (options: ListenerOptions): Listener => {
   return {
     start: (handler) =>
       new Promise((resolve, reject) => {
-        server.on('connection', (socket) => {
-          connections.add(socket)
-          socket.once('close', () => connections.delete(socket))
-        })
         server.on('request', (_req, res) => count(res))
         server.on('request', handler)
         server.once('error', reject)

@@ -11,7 +11,7 @@ import type { Log } from '../base/log.ts'
 import type { CardForm } from '../protocol/a2a/card-forms.ts'
 import { type CardSigner, createCardSigner } from '../protocol/a2a/card-signature.ts'
 import { extensionHeader, negotiate } from '../protocol/a2a/extensions.ts'
-import { isBulky, turnOf } from '../protocol/agent/methods.ts'
+import { turnOf } from '../protocol/agent/methods.ts'
 import {
   askedVersion,
   checkVersion,
@@ -35,6 +35,8 @@ import { fastPath } from './fast-path.ts'
 import { type OpsParts, opsRouter } from './ops.ts'
 import { createAuth } from './request/auth.ts'
 import type { BodyOptions } from './request/body.ts'
+import { type Cors, createCors } from './request/cors.ts'
+import { closeWithConnection } from './request/pipelined.ts'
 import {
   nameRequest,
   requestedExtensions,
@@ -83,6 +85,8 @@ export interface HttpParts extends OpsParts {
   sse?: Pick<StreamOptions, 'pingMs' | 'drainMs'>
   /** Ends what waits when the right to it is withdrawn; absent: one that only looks at intervals. */
   reauthorizer?: Reauthorizer
+  /** Origins whose pages may call the APIs; `*` for all; absent: none. */
+  corsOrigins?: readonly string[]
   /** Which proxies are believed about a request's address and scheme; absent: none. */
   trustProxy?: number | readonly string[]
   /** Fires when the server stops: streams end, and waits are answered with the current state. */
@@ -113,11 +117,15 @@ secure(
   () => undefined,
 )
 
-/** What every request gets before it is answered. */
-const prepare = (req: IncomingMessage, res: ServerResponse): void => {
-  nameRequest(req, res)
-  for (const [name, value] of SECURITY_HEADERS) res.setHeader(name, value)
-}
+/** What every request gets before it is answered. True where that is the answer. */
+const preparing =
+  (cors: Cors) =>
+  (req: IncomingMessage, res: ServerResponse): boolean => {
+    closeWithConnection(req, res)
+    nameRequest(req, res)
+    for (const [name, value] of SECURITY_HEADERS) res.setHeader(name, value)
+    return cors(req, res)
+  }
 
 const notFound: express.RequestHandler = (_req, res) => {
   res.status(404).json({ error: { code: 404, message: 'There is nothing here' } })
@@ -244,7 +252,7 @@ const apiRoute = (parts: BoundedParts, surface: Surface, table: MethodTable): Ro
       tables: [served],
       writeError: apiError,
       batches: true,
-      ...(surface === 'agent' && { turnOf, isBulky }),
+      ...(surface === 'agent' && { turnOf }),
     }),
     body: bodyOptions(parts, ['application/json']),
     open: (_req, facts) => ({
@@ -285,8 +293,9 @@ export const createHttp = (options: HttpParts): Http => {
   // Tags are set where they mean something, which a hash of every answer does not.
   app.set('etag', false)
   if (parts.trustProxy !== undefined) app.set('trust proxy', parts.trustProxy)
+  const prepare = preparing(createCors(parts.corsOrigins ?? []))
   app.use((req, res, next) => {
-    prepare(req, res)
+    if (prepare(req, res)) return
     res.once('prefinish', () => {
       if (res.writableLength > 0) guardUnread(bounds.unread, res)
     })

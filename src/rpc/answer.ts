@@ -1,4 +1,5 @@
 /** The answer to a request over either binding, for HTTP to send and metrics to count. */
+import { translated } from '../base/streams.ts'
 import type { StreamItem } from '../protocol/wire/method.ts'
 
 /** One answered call. `method` is a known name or `unknown`; `code` 0 is success. */
@@ -30,11 +31,11 @@ export type Answer =
   | { kind: 'stream'; frames: AsyncIterable<StreamFrame>; onError: (error: unknown) => StreamFrame }
 
 /** A row's items as events; the binding decides what each event says. */
-export async function* framesOf(
+export const framesOf = (
   items: AsyncIterable<StreamItem>,
   dataOf: (result: unknown) => unknown,
-): AsyncGenerator<StreamFrame> {
-  for await (const { id, result } of items) {
-    yield id === undefined ? { data: dataOf(result) } : { id, data: dataOf(result) }
-  }
-}
+): AsyncIterable<StreamFrame> =>
+  translated(items, ({ id, result }) => {
+    const data = dataOf(result)
+    return { made: [id === undefined ? { data } : { id, data }] }
+  })

@@ -32,8 +32,8 @@ export interface Served<C extends Call> {
 export interface Turn<C extends Call> {
   /** Makes the row's context; may refuse. Called once the method is known. */
   enter(): Promise<C>
-  /** The last check before the call. Throws if the row may not be run. */
-  admit(row: Row<C>): void
+  /** The last check before the call. Throws if the row may not be run, and may make it wait. */
+  admit(row: Row<C>): Promise<void> | undefined
   /** Logs what was thrown and writes it as an error. */
   writeError(error: unknown): ErrorAnswer
   /** A name of the table; `unknown` until the row is found. */
@@ -71,7 +71,8 @@ export const createDispatcher = <C extends Call>({ table, explain }: Served<C>) 
   const withParams: JSONRPCServerMiddleware<Turn<C>> = async (next, request, turn) => {
     const row = turn.row!
     const params = readParams(row, request.params)
-    turn.admit(row)
+    const waiting = turn.admit(row)
+    if (waiting !== undefined) await waiting
     return next({ ...request, params }, turn)
   }
 

@@ -4,6 +4,7 @@
  * not at all if it could not be echoed faithfully.
  */
 
+import { parseExact } from '../base/exact-json.ts'
 import { isObject } from '../protocol/json/object.ts'
 import { WireRefusal } from '../protocol/wire/errors.ts'
 
@@ -23,7 +24,7 @@ export type Envelope = { request: RpcRequest } | { refusal: WireRefusal; id: Rpc
 /** The JSON of a body. Refuses with kind `parse`; the parser's own message would quote the body. */
 export const parseJson = (text: string): unknown => {
   try {
-    return JSON.parse(text)
+    return parseExact(text)
   } catch {
     throw new WireRefusal('parse')
   }

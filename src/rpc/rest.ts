@@ -6,7 +6,7 @@
 import { defined } from '../base/defined.ts'
 import type { Log } from '../base/log.ts'
 import { WireRefusal } from '../protocol/wire/errors.ts'
-import type { QueueCall } from '../protocol/wire/method.ts'
+import type { QueueCall, Row } from '../protocol/wire/method.ts'
 import { readParams } from '../protocol/wire/params.ts'
 import { type Found, paramsOf, type Query, type RestBinding } from '../protocol/wire/path.ts'
 import { type Answer, type Answered, framesOf } from './answer.ts'
@@ -38,8 +38,8 @@ export interface RestCall extends Wanted {
   enter: () => Promise<QueueCall>
   /** The text of the body, `''` if there is none. Called only for rows that read one. */
   readBody: (optional: boolean) => Promise<string>
-  /** Called before a stream is begun; may refuse. */
-  beginStream?: () => void
+  /** Called before a row is: may refuse it, or make it wait for its turn. */
+  begin?: (row: Row<QueueCall>) => Promise<void> | undefined
 }
 
 /** HEAD is answered like GET, and HTTP leaves the body out; a stream would never end. */
@@ -109,11 +109,12 @@ export const createRest = ({ log, onCall }: RestParts) => {
     progress.signal = ctx.signal
     row.right(ctx)
     const params = readParams(row, paramsOf(found, call.query, await readBody(found, call)))
+    const waiting = call.begin?.(row)
+    if (waiting !== undefined) await waiting
     if (row.kind === 'unary') {
       const body = (await row.call(ctx, params)) ?? null
       return { kind: 'json', status: 200, body, ...typed(call) }
     }
-    call.beginStream?.()
     const frames = framesOf(await row.call(ctx, params), (result) => result)
     // The name tells it from an event: clients of this binding do not look into the data for it.
     const onError = (error: unknown) => ({ event: 'error', data: refuse(error)[0].body })

@@ -3,6 +3,7 @@
  * order of checks is JSON, envelope, table (version), method, right, params, call; from the method
  * on it is the chain of dispatch.ts. It knows no protocol: rows and error writers are handed to it.
  */
+import { exactText } from '../base/exact-json.ts'
 import type { Log } from '../base/log.ts'
 import { Refusal } from '../domain/errors.ts'
 import { type ErrorWriter, WireRefusal } from '../protocol/wire/errors.ts'
@@ -22,8 +23,6 @@ export interface RpcParts<C extends Call> {
    * others beside them. A request with the key null, or without this function, waits for all.
    */
   turnOf?(request: RpcRequest): string | null
-  /** Whether the answer may be large. Of those in a batch one runs at a time. */
-  isBulky?(request: RpcRequest): boolean
   log: Pick<Log, 'debug' | 'warn' | 'error'>
   onCall?: (answered: Answered) => void
   tables: readonly Served<C>[]
@@ -39,13 +38,18 @@ export interface RpcCall<C extends Call> {
   serve: () => Served<C>
   /** Makes the row's context; may refuse. Called once the method is known. */
   enter: () => Promise<C>
-  /** Called before a stream is begun; may refuse. */
-  beginStream?: () => void
+  /** Called before a row is: may refuse it, or make it wait for its turn. */
+  begin?: (row: Row<C>) => Promise<void> | undefined
 }
 
 const MAX_BATCH = 100
 /** Once the answers of a batch hold so much, what has not begun is refused. */
 const MAX_BATCH_BYTES = 8 * 1024 * 1024
+
+const requestIn = (value: unknown): RpcRequest | null => {
+  const envelope = readEnvelope(value)
+  return 'request' in envelope ? envelope.request : null
+}
 
 async function* once<T>(item: T): AsyncGenerator<T> {
   yield item
@@ -56,7 +60,7 @@ async function* once<T>(item: T): AsyncGenerator<T> {
  * when it was a fault, in the log under the same request id.
  */
 export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
-  const { log, onCall, batches, turnOf, isBulky } = parts
+  const { log, onCall, batches, turnOf } = parts
   const dispatchers = new Map(parts.tables.map((served) => [served, createDispatcher(served)]))
 
   const report = createReport(log)
@@ -87,7 +91,7 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
     const id = request.id ?? null
     // What a stream keeps must not hold its request, which may be large.
     const named = request.id !== undefined
-    const { requestId, beginStream } = call
+    const { requestId, begin } = call
     let served: Served<C>
     try {
       served = call.serve()
@@ -100,7 +104,7 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
       enter: call.enter,
       admit: (row) => {
         checkAdmitted(row, named, alone)
-        if (row.kind === 'stream') beginStream?.()
+        return begin?.(row)
       },
       writeError: (thrown) => {
         const error = withoutAborts(thrown, turn.ctx?.signal)
@@ -133,10 +137,9 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
     return { kind: 'nothing' }
   }
 
-  const requestIn = (value: unknown): RpcRequest | null => {
-    const envelope = readEnvelope(value)
-    return 'request' in envelope ? envelope.request : null
-  }
+  /** Whether it would be answered with whole tasks: of these, one of a batch runs at a time. */
+  const readsIn = ({ method }: RpcRequest): boolean =>
+    parts.tables.some(({ table }) => Object.hasOwn(table, method) && table[method]?.reads)
 
   /** The answer to what came after a batch was full; without an id there is nothing to answer. */
   const beyond = (request: RpcRequest | null, call: RpcCall<C>): Answer | null => {
@@ -154,13 +157,13 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
     const refusal = batchRefusal(values, batches)
     if (refusal) return malformed(refusal, null, call.requestId)
     const turns = new Map<string | null, Promise<unknown>>()
-    let bulky: Promise<unknown> | undefined
+    let reads: Promise<unknown> | undefined
     let bytes = 0
     const run = async (value: unknown, request: RpcRequest | null): Promise<Answer> => {
       const full = bytes >= MAX_BATCH_BYTES ? beyond(request, call) : null
       if (full) return full
       const answer = await single(value, call, false)
-      if (answer.kind === 'json') bytes += Buffer.byteLength(JSON.stringify(answer.body))
+      if (answer.kind === 'json') bytes += Buffer.byteLength(exactText(answer.body))
       return answer
     }
     const answers = values.map((value) => {
@@ -169,10 +172,10 @@ export const createRpc = <C extends Call>(parts: RpcParts<C>) => {
       // Without a turn of its own it waits for all before it, and all after it wait for it.
       const before =
         turn === null ? Promise.all(turns.values()) : (turns.get(turn) ?? turns.get(null))
-      const large = request !== null && isBulky?.(request) === true
-      const ready = large && bulky ? Promise.all([before, bulky]) : Promise.resolve(before)
+      const isRead = request !== null && readsIn(request)
+      const ready = isRead && reads ? Promise.all([before, reads]) : Promise.resolve(before)
       const answer = ready.then(() => run(value, request))
-      if (large) bulky = answer
+      if (isRead) reads = answer
       if (turn === null) turns.clear()
       turns.set(turn, answer)
       return answer

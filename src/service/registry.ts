@@ -19,7 +19,7 @@ export type Authenticate = (token: string) => Promise<Caller | null>
 /** A queue by name, or null if there is none. `null` asks for the default: the setting's, else the oldest. */
 export type ReadQueue = (name: string | null) => Promise<Queue | null>
 
-const TTL_MS = 2000
+export const TTL_MS = 2000
 /** How many tokens are remembered; the oldest goes first. */
 const MAX_TOKENS = 10_000
 /** No bearer token of ours is longer, so a longer one is not worth a query. */

@@ -1,7 +1,7 @@
 /**
  * Sweeping in bounded batches: each is one statement and one short transaction, so a hundred
  * thousand overdue rows lock nobody out. A batch that fails is done row by row; a row that cannot be
- * moved is logged and left, and everything behind it goes on. What cannot be moved in batches at all
+ * moved is told of and left, and everything behind it goes on. What cannot be moved in batches at all
  * is swept one by one (`sweepEach`).
  */
 import { isRefusal } from '../domain/errors.ts'
@@ -19,10 +19,22 @@ export type SweepRunner = (
   each?: (moved: Moved) => void,
 ) => Promise<number>
 
+/** The sweep in which each verb is one step. */
+const SWEEP_OF = {
+  reapLease: 'reap',
+  reapInterrupt: 'reap',
+  revoke: 'reap',
+  strand: 'reap',
+  cancel: 'reap',
+  timeOut: 'timeout',
+  expire: 'timeout',
+  comeDue: 'come_due',
+} as const satisfies Record<SweepVerb, unknown>
+
 export const createSweepRunner = ({
   database,
-  log,
-}: Pick<Parts, 'database' | 'log'>): SweepRunner => {
+  stuckRows,
+}: Pick<Parts, 'database' | 'stuckRows'>): SweepRunner => {
   /** The rows that were moved, and how many were read. Adds what cannot be moved to `except`. */
   const oneByOne = async (verb: SweepVerb, change: Change, except: string[]) => {
     const ids = await readDue(database, verb, { limit: BATCH, except }, change)
@@ -34,7 +46,7 @@ export const createSweepRunner = ({
       } catch (error) {
         if (isRefusal(error, 'unavailable')) throw error
         except.push(id)
-        log.error({ todo: id, verb, err: error }, 'a todo could not be swept')
+        stuckRows(SWEEP_OF[verb], { todo: id, verb }, 'a todo could not be swept', error)
       }
     }
     return { moved, scanned: ids.length }

@@ -106,11 +106,8 @@ test('a page token of another caller opens nothing of theirs', async () => {
   }
   const { nextPageToken } = (await a2a.call('ListTasks', { pageSize: 1 })).result
   expect(nextPageToken).not.toBe('')
-  const { result, error } = await foreign.call('ListTasks', { pageToken: nextPageToken })
-  for (const task of result?.tasks ?? []) {
-    expect((await foreign.call('GetTask', { id: task.id })).error).toBeUndefined()
-  }
-  expect(error?.code ?? -32602).toBe(-32602)
+  const { error } = await foreign.call('ListTasks', { pageToken: nextPageToken })
+  expect(error.code).toBe(-32602)
 })
 
 const SURFACES = (token: string | null): [string, () => Promise<Response>][] => {

@@ -34,6 +34,8 @@ export type Script = (call: Call, nth: number) => Answer | Promise<Answer>
 export interface FakeServer {
   url: string
   calls: Call[]
+  /** The token of each request that brought calls. */
+  tokens: string[]
   /** The params of every call of this method, in order. */
   paramsOf(method: string): Record<string, unknown>[]
   /** Requests for event streams, with the id to resume from. */
@@ -52,6 +54,7 @@ export const conflict = (reason: string, data: object = {}): Answer => ({
 
 export const startFakeServer = async (script: Script): Promise<FakeServer> => {
   const calls: Call[] = []
+  const tokens: string[] = []
   const streams: FakeServer['streams'] = []
   const server = http.createServer(async (request, response) => {
     if (request.method === 'GET' && request.url === '/refused') {
@@ -71,6 +74,7 @@ export const startFakeServer = async (script: Script): Promise<FakeServer> => {
       })
       return
     }
+    tokens.push(request.headers.authorization?.replace(/^Bearer /, '') ?? '')
     let body = ''
     for await (const chunk of request) body += chunk
     const asked = JSON.parse(body) as Envelope | Envelope[]
@@ -105,6 +109,7 @@ export const startFakeServer = async (script: Script): Promise<FakeServer> => {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     calls,
+    tokens,
     streams,
     paramsOf: (method) =>
       calls.filter((call) => call.method === method).map(({ params }) => params),

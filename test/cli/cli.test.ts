@@ -1,4 +1,5 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+// Field cases: a token in the command line; a data directory of another user.
+import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -11,6 +12,7 @@ import {
   type Script,
   startFakeServer,
 } from '../agent-kit/fake-server.ts'
+import { isRoot } from '../support/system.ts'
 import { type RunOptions, runCli } from './run.ts'
 
 let server: FakeServer | undefined
@@ -222,6 +224,94 @@ describe('which server and which token', () => {
     expect(code).toBe(2)
     expect(server.calls).toEqual([])
   })
+
+  const withFile = (text: string): string => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'sb-cli-'))
+    folders.push(folder)
+    const file = path.join(folder, 'token')
+    writeFileSync(file, text)
+    return file
+  }
+
+  /** How the list of queues ended, and with which token it was asked for. */
+  const listed = async (args: string[], env: NodeJS.ProcessEnv = {}) => {
+    server = await startFakeServer(() => ({ result: { queues: [] } }))
+    const all = { SWITCHBOARD_URL: server.url, ...env }
+    const { code, stdout, stderr } = await runCli(['queue', 'list', '--json', ...args], {
+      env: all,
+    })
+    const asked = server.tokens
+    await server.close()
+    return { code, asked, stdout, stderr }
+  }
+
+  test('a token comes from a file or the environment, and in the command line it is warned of', async () => {
+    const file = withFile('from-file\n')
+    const other = withFile('from-other-file')
+    const env = { SWITCHBOARD_TOKEN_FILE: other, SWITCHBOARD_ADMIN_TOKEN: 'admin' }
+    const quiet = { code: 0, stderr: '' }
+    expect(await listed(['--token-file', file], env)).toMatchObject({
+      ...quiet,
+      asked: ['from-file'],
+    })
+    expect(await listed([], env)).toMatchObject({ ...quiet, asked: ['from-other-file'] })
+    const named = { ...env, SWITCHBOARD_TOKEN: 'from-env' }
+    expect(await listed([], named)).toMatchObject({ ...quiet, asked: ['from-env'] })
+
+    const told = await listed(['--token', 'from-argv'], named)
+    expect(told).toMatchObject({
+      code: 0,
+      asked: ['from-argv'],
+      stdout: expect.stringMatching(/^\{/),
+    })
+    expect(told.stderr).toMatch(/^switchboard: warning: .*--token-file or SWITCHBOARD_TOKEN\n$/)
+    expect(told.stderr).not.toContain('from-argv')
+  })
+
+  test.each([
+    ['is not there', () => '/nonexistent/token', 'cannot be read (ENOENT)'],
+    ['is empty', () => withFile('\n'), 'holds no token'],
+    ['holds two tokens', () => withFile('one\ntwo\n'), 'more than one'],
+  ])(
+    'a token file that %s is refused by its name, and nothing is asked',
+    async (_, make, fault) => {
+      const file = make()
+      const { code, asked, stderr } = await listed(['--token-file', file])
+      expect([code, asked]).toEqual([2, []])
+      expect(stderr).toContain(file)
+      expect(stderr).toContain(fault)
+      expect(stderr).not.toContain('two')
+    },
+  )
+
+  test('two tokens in one command line are one too many', async () => {
+    const { code, asked } = await listed(['--token', 'a', '--token-file', withFile('b')])
+    expect([code, asked]).toEqual([2, []])
+  })
+
+  test.runIf(isRoot)(
+    'what stands in a data directory of another user is not believed',
+    async () => {
+      server = await startFakeServer(() => ({ result: { queues: [] } }))
+      const folder = withDevFile(server.url)
+      chownSync(folder, 65_534, 65_534)
+      const env = { SWITCHBOARD_DATA_DIR: folder }
+      // Neither the token that is there nor ours goes to the address that is there.
+      for (const more of [{}, { SWITCHBOARD_TOKEN: 'mine' }]) {
+        const { code, stderr } = await runCli(['queue', 'list'], { env: { ...env, ...more } })
+        expect(code).toBe(2)
+        expect(stderr).toContain(`${folder} belongs to uid 65534`)
+      }
+      expect(server.calls).toEqual([])
+      const both = { SWITCHBOARD_URL: server.url, SWITCHBOARD_TOKEN: 'mine' }
+      expect((await runCli(['queue', 'list'], { env: { ...env, ...both } })).code).toBe(0)
+      for (const command of ['dev', 'serve', 'migrate']) {
+        const { code, stderr } = await runCli([command], { env: { ...env, PORT: '0' } })
+        expect([command, code]).toEqual([command, 1])
+        expect(stderr).toContain(`${folder} belongs to uid 65534`)
+      }
+    },
+  )
 
   test.each([
     ['todos.answer', ['answer', 'latest', 'yes', '--no-wait']],

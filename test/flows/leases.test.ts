@@ -264,6 +264,33 @@ test('a hundred leases that end at once are taken back once each, whoever reaps'
   await Promise.all(nodes.map((node) => node.stop()))
 })
 
+test('a claim that takes a lapsed lease over counts it: the lease, and the attempt that ended', async () => {
+  // No reaper that could come first.
+  const app = await startApp({ reapMs: 3_600_000 })
+  // With a limit on the queue the claim goes another way, and counts the same.
+  for (const policy of [{}, { concurrency: 3 }]) {
+    const queue = `over-${Object.keys(policy).length}`
+    const line = await app.queue(queue, { contexts: 'parallel', ...policy })
+    const at = agentClient(app.url, line.agent.token)
+    await a2aClient(app.url, queue, line.client.token).submit('x')
+    const counts = () =>
+      Promise.all([
+        metric(app, `switchboard_todos_claimed_total{queue="${queue}"}`),
+        metric(app, `switchboard_todo_leases_expired_total{queue="${queue}"}`),
+        metric(app, `switchboard_attempts_ended_total{queue="${queue}",outcome="lease_expired"}`),
+      ])
+    const first = await at.claim()
+    expect(await counts()).toEqual([1, 0, 0])
+    await lapseLease(app, first.id)
+    expect(await at.claim()).toMatchObject({ id: first.id, attempt: 2 })
+    expect(await counts()).toEqual([2, 1, 1])
+    expect((await attemptsOf(app, first.id)).map(({ outcome }) => outcome)).toEqual([
+      'lease_expired',
+      null,
+    ])
+  }
+})
+
 test('a stream shows a lost lease as submitted again, and the second run to its end', async () => {
   const todo = await submitAndClaim()
   const stream = await a2a.stream('SubscribeToTask', { id: todo.id })

@@ -19,7 +19,7 @@ Object.assign(globalThis, {
   addEventListener: window.addEventListener.bind(window),
   removeEventListener: window.removeEventListener.bind(window),
 })
-const path = new URL('../../src/http/board/assets/scripts/api.js', import.meta.url).href
+const path = new URL('../../src/http/board/assets/scripts/feed/follow.js', import.meta.url).href
 const { createParser, follow } = (await import(path)) as Reader
 
 const start = async () => {
@@ -75,8 +75,8 @@ test('a board that lost its connection says so, and misses and repeats nothing',
   const seen: string[] = []
   const following = follow(`${it.url}/board/events`, done.signal, {
     open: (resumed: boolean) => void seen.push(resumed ? 'resumed' : 'opened'),
-    event: (kind: string, { position }: { position: number }) =>
-      void seen.push(`${kind} ${position}`),
+    event: (kind: string, data: string) =>
+      void seen.push(`${kind} ${(JSON.parse(data) as { position: number }).position}`),
     lost: () => void seen.push('lost'),
     refused: (status: number) => void seen.push(`refused ${status}`),
   })

@@ -66,7 +66,7 @@ test('the page runs under a policy that allows its own files and nothing else', 
   expect(response.headers.get('content-security-policy')).toBe(
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
       "img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; form-action 'self'; " +
-      "require-trusted-types-for 'script'; trusted-types lit-html",
+      "require-trusted-types-for 'script'; trusted-types lit-html switchboard",
   )
   expect(response.headers.get('referrer-policy')).toBe('no-referrer')
 })

@@ -332,7 +332,7 @@ test('a receiver that is gone is given up after the configured tries, and its ta
 
 test('a silent receiver is given up at the timeout, tried again, and keeps no other waiting', async () => {
   const silent = await startReceiver((_told, n) => (n === 0 ? 'hang' : 200))
-  const healthy = await startReceiver()
+  const healthy = await startReceiver(() => 200, '127.0.0.2')
   const { worker, sendWith } = await peopleOf(app, 'mixed')
   for (let n = 0; n < 20; n += 1) await sendWith({ url: `${silent.url}/s${n}` })
   for (let n = 0; n < 30; n += 1) await sendWith({ url: `${healthy.url}/h${n}` })

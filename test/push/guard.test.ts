@@ -1,6 +1,7 @@
 // The SSRF guard: which addresses a webhook may lead to, however they are spelled, also after its
 // name has come to mean another.
-// Field cases: internal targets refused; addresses where clouds keep credentials.
+// Field cases: internal targets refused; addresses where clouds keep credentials;
+// receivers that announce an answer without end.
 import { createServer } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer, isIP } from 'node:net'
 import fc from 'fast-check'

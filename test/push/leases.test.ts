@@ -32,6 +32,8 @@ const wish = (more: object = {}) => ({
   perHost: PER_HOST,
   leaseSeconds: 30,
   busy: new Map<string, number>(),
+  crowded: { endpoints: [], pairs: [], counts: new Map<string, number>() },
+  share: 100,
   ...more,
 })
 
@@ -131,7 +133,7 @@ test('only the first delivery of a line can be leased, a host has no more than i
     'create trigger hide before update of owed on push_configs for each row execute function hide()',
   )
   for (let n = 0; n < 6; n += 1) await sendWith({ url: `http://127.0.0.1:9/${n}` })
-  await sendWith({ url: 'http://127.0.0.1:10/other' })
+  await sendWith({ url: 'http://127.0.0.2:10/other' })
   for (let n = 0; n < 7; n += 1) {
     const todo = await worker.claim()
     await worker.call('todos.complete', todo.held)
@@ -141,19 +143,19 @@ test('only the first delivery of a line can be leased, a host has no more than i
 
   const first = await leaseDeliveries(database, wish())
   const byHost = (host: string, leased = first) => leased.filter((one) => one.host === host)
-  expect(byHost('127.0.0.1:9')).toHaveLength(PER_HOST)
-  expect(byHost('127.0.0.1:10')).toHaveLength(1)
+  expect(byHost('127.0.0.1')).toHaveLength(PER_HOST)
+  expect(byHost('127.0.0.2')).toHaveLength(1)
   expect(new Set(first.map(({ todoId }) => todoId)).size).toBe(first.length)
-  const full = new Map([['127.0.0.1:9', PER_HOST]])
+  const full = new Map([['127.0.0.1', PER_HOST]])
   expect(await leaseDeliveries(database, wish({ busy: full }))).toEqual([])
-  const almost = new Map([['127.0.0.1:9', PER_HOST - 1]])
+  const almost = new Map([['127.0.0.1', PER_HOST - 1]])
   expect(await leaseDeliveries(database, wish({ busy: almost }))).toHaveLength(1)
 
-  const [one] = byHost('127.0.0.1:10')
+  const [one] = byHost('127.0.0.2')
   expect(await settleDelivery(database, { ...one!, fence: '99' }, DELIVERED)).toBe(false)
   expect(await settleDelivery(database, one!, DELIVERED)).toBe(true)
   expect(await settleDelivery(database, one!, DELIVERED)).toBe(false)
-  const [next] = byHost('127.0.0.1:10', await leaseDeliveries(database, wish()))
+  const [next] = byHost('127.0.0.2', await leaseDeliveries(database, wish()))
   expect(next?.todoId).toBe(one?.todoId)
   expect(next!.seq).toBeGreaterThan(one!.seq)
   expect(BigInt(next!.fence)).toBeGreaterThan(BigInt(one!.fence))

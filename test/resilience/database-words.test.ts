@@ -9,6 +9,7 @@ import { createAgent } from '../../src/agent-kit/agent.ts'
 import { ADMIN_TOKEN, startApp } from '../support/app.ts'
 import { a2aClient, agentClient, post } from '../support/clients/actors.ts'
 import { withClient } from '../support/database/database.ts'
+import { metric } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
 const app = await startApp({ poolSize: 4, lockMs: 300, acquireMs: 1000 })
@@ -130,6 +131,10 @@ test('work that ends while the database is read-only ends once, with its first a
   await isNotReady('the database is read-only')
   go()
   await refusesWrites('1')
+  // The end of the work is refused, and reported again, for as long as that lasts.
+  const refused =
+    'switchboard_requests_total{surface="agent",method="todos.complete",code="-32014"}'
+  await until(async () => (await metric(app, refused)) >= 4, { what: 'four reports of the end' })
   await onServer(`alter database "${name}" reset default_transaction_read_only`)
   await until(async () => (await side.get(id)).status.state === 'TASK_STATE_COMPLETED')
   await worker.stop()

@@ -4,8 +4,8 @@
 import { afterAll, expect, test } from 'vitest'
 import { Refusal } from '../../src/domain/errors.ts'
 import type { Json, JsonObject, Message } from '../../src/domain/todo.ts'
+import { createKept } from '../../src/service/kept.ts'
 import { createAnswerSchemas, type SCHEMA_LIMITS } from '../../src/service/schemas/answers.ts'
-import { createKept } from '../../src/service/schemas/kept.ts'
 import { createTurns, type TurnLimits } from '../../src/service/schemas/turns.ts'
 import { until } from '../support/until.ts'
 

@@ -361,8 +361,21 @@ test('a todo, its events and the feed are read by their keys', async () => {
 
 test('a courier probes the index of what is due, and each line for its first', async () => {
   const busy = new Map([['h1', 8]])
+  const crowded = {
+    endpoints: [SOMEBODY],
+    pairs: [`h2 ${SOMEBODY}`],
+    counts: new Map([[SOMEBODY, 8]]),
+  }
   const plans = await plansOf((session) =>
-    leaseDeliveries(session, { owner: SOMEBODY, limit: 32, perHost: 8, leaseSeconds: 30, busy }),
+    leaseDeliveries(session, {
+      owner: SOMEBODY,
+      limit: 32,
+      perHost: 8,
+      leaseSeconds: 30,
+      busy,
+      crowded,
+      share: 32,
+    }),
   )
   for (const plan of plans) {
     for (const index of ['push_configs_due', 'push_configs_pkey', 'deliveries_line']) {

@@ -98,6 +98,7 @@ test('starts that race migrate an empty database once', async () => {
       '0010_retention',
       '0011_lease_probe',
       '0012_todo_counts',
+      '0015_installation_keys',
       '0013_todo_documents',
       '0016_message_requests',
       '0017_chunk_keys',
@@ -106,6 +107,19 @@ test('starts that race migrate an empty database once', async () => {
   } finally {
     await clone.drop()
   }
+})
+
+test("a lock of knex's that a killed start left behind is freed, though nothing is to be done", async () => {
+  await database.query('update migrations_lock set is_locked = 1', [])
+  expect(await migrate(url)).toEqual({ applied: [] })
+  expect(await database.query('select is_locked from migrations_lock', [])).toEqual([
+    { is_locked: 0 },
+  ])
+})
+
+test('a start on a database that is read-only and up to date has nothing to write', async () => {
+  const options = encodeURIComponent('-c default_transaction_read_only=on')
+  expect(await migrate(`${url}?options=${options}`)).toEqual({ applied: [] })
 })
 
 test('a database that is newer than this code is refused and left alone', async () => {

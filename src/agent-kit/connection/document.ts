@@ -3,6 +3,7 @@
  * found here, before the call: a handler that returned it then fails at once, instead of leaving its
  * todo to a lease that nobody will end.
  */
+import { exactText } from '../../base/exact-json.ts'
 import { DocumentError } from '../errors.ts'
 
 /** The server's limit on a request's body. */
@@ -102,7 +103,7 @@ export const callText = (id: number, method: string, params: object): string => 
   const call = { jsonrpc: '2.0', id, method, params }
   let text: string
   try {
-    text = JSON.stringify(call)
+    text = exactText(call)
   } catch (error) {
     const fault = findFault(params, '', '', [])
     throw faultError(fault ?? { code: 'unserializable', path: '', why: whyNot(error) })

@@ -3,8 +3,10 @@
  * last event it handed out, so that a resumable feed continues without a gap. A stream that has
  * been silent for three of the server's 15-second comments is taken for dead.
  */
+
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import { defined } from '../../base/defined.ts'
+import { parseExact } from '../../base/exact-json.ts'
 import { backoffMs, sleep } from '../../base/time.ts'
 import { AgentApiError, type ConnectionError } from '../errors.ts'
 import { asConnectionError } from './batched-calls.ts'
@@ -154,7 +156,7 @@ const open = async (
 const toStreamed = (event: EventSourceMessage): StreamedEvent => {
   let data: unknown = event.data
   try {
-    data = JSON.parse(event.data)
+    data = parseExact(event.data)
   } catch {
     // Text that is not JSON is handed on as it came.
   }

@@ -1,6 +1,7 @@
 /**
  * What came back: the result of a call, or the refusal in its place, whether or not it is JSON-RPC.
  */
+import { parseExact } from '../../base/exact-json.ts'
 import { AgentApiError } from '../errors.ts'
 
 export interface Answer {
@@ -12,7 +13,7 @@ export interface Answer {
 /** A single answer or those of a batch; null for anything else. */
 export const parsed = (body: string): Answer | Answer[] | null => {
   try {
-    const value: unknown = JSON.parse(body)
+    const value: unknown = parseExact(body)
     return typeof value === 'object' ? value : null
   } catch {
     return null

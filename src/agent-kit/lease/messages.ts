@@ -1,6 +1,5 @@
 /** What the handlers' thread and the thread of the leases tell each other. Errors cross as their members. */
 import { AgentApiError, ConnectionError } from '../errors.ts'
-import type { ClaimedTodo } from '../wire.ts'
 import type { Beat, Claim, Lease } from './keeper.ts'
 
 /** To the thread. `agent` numbers the agents of the process, `call` their claims. */
@@ -18,9 +17,11 @@ export type Order = { agent: number } & (
   | { op: 'close' }
 )
 
-/** From the thread. */
-export type Word = { agent: number } & (
-  | { op: 'claimed'; call: number; todos: ClaimedTodo[] }
+/** From the thread; todos as JSON, since a clone would not keep the class of an exact number. */
+export type Word = {
+  agent: number
+} & (
+  | { op: 'claimed'; call: number; todos: string }
   | { op: 'refused'; call: number; error: PlainError }
   | { op: 'renewed'; key: string; beat: Beat }
   | { op: 'failed'; key: string; error: PlainError; lapsed: boolean }

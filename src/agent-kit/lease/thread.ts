@@ -3,6 +3,7 @@
  * into shared memory when it last came round; one that has not for too long is not waited for.
  */
 import { parentPort, workerData } from 'node:worker_threads'
+import { exactText } from '../../base/exact-json.ts'
 import { connect } from '../connection/connection.ts'
 import { createKeeper, type Keeper } from './keeper.ts'
 import { type Order, threadClock, toPlain, type Word } from './messages.ts'
@@ -32,7 +33,8 @@ const claim = async ({ agent, call, claim }: Extract<Order, { op: 'claim' }>): P
   const controller = new AbortController()
   claims.set(call, controller)
   try {
-    say({ agent, op: 'claimed', call, todos: await keeper.claim(claim, controller.signal) })
+    const todos = await keeper.claim(claim, controller.signal)
+    say({ agent, op: 'claimed', call, todos: exactText(todos) })
   } catch (error) {
     say({ agent, op: 'refused', call, error: toPlain(error) })
   } finally {

@@ -7,6 +7,7 @@
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
 import { Worker } from 'node:worker_threads'
+import { parseExact } from '../../base/exact-json.ts'
 import { connect } from '../connection/connection.ts'
 import { describe } from '../described.ts'
 import { ConnectionError } from '../errors.ts'
@@ -161,9 +162,10 @@ export const openKeeper = (options: KeeperOptions): AgentKeeper => {
         break
       case 'claimed': {
         const pending = claims.get(word.call)
-        if (pending) pending.resolve(word.todos)
+        const todos = parseExact(word.todos) as ClaimedTodo[]
+        if (pending) pending.resolve(todos)
         // Nobody waits for them any more; the agent looks for what was claimed as it stops.
-        else for (const todo of word.todos) order({ agent, op: 'drop', key: keyOf(todo) })
+        else for (const todo of todos) order({ agent, op: 'drop', key: keyOf(todo) })
       }
     }
   }

@@ -3,7 +3,9 @@
  * leaves as JSON or as an event stream. A client that hangs up ends its own waiting and nothing
  * else. Only HTTP is decided here.
  */
+
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { exactText } from '../../base/exact-json.ts'
 import { type Caller, may } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
 import type { Call } from '../../protocol/wire/method.ts'
@@ -65,7 +67,7 @@ export const sendJson = (
     res.setHeader('Retry-After', String(retryAfterSeconds))
   }
   // Not res.json, for which express would check the request, its own settings and the type again.
-  const text = JSON.stringify(body)
+  const text = exactText(body)
   res.statusCode = status
   res.setHeader('Cache-Control', 'no-store')
   res.setHeader('Content-Type', mediaType ?? 'application/json; charset=utf-8')
@@ -156,7 +158,7 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
       // The connection is closed behind the answer.
       if (stopping?.aborted) await discardBody(req)
       if (answered.kind === 'stream') await sendStream(res, answered, visit)
-      else if (res.closed) return
+      else if (res.closed || req.socket.destroyed) return
       else if (answered.kind === 'json') {
         sendJson(req, res, answered)
         if (res.writableLength > 0) guardUnread(unread, res, visit.admission?.owner)

@@ -67,7 +67,7 @@ export const restRoute = (parts: RestRouteParts): RequestHandler => {
           enter: async () => enter(req, res, decodePath(queue), facts, version),
           readBody: async (optional) =>
             hasBody(req) ? readText(req, { ...body, untyped: optional }, admission) : '',
-          beginStream: () => admission.beginStream(),
+          begin: (row) => admission.begin(row),
         })
       },
       refuse: (req, error, requestId) => rest.refuse(error, wanted(req, version, requestId)),

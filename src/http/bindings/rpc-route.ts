@@ -42,7 +42,7 @@ export const rpcRoute = <C extends Call>(parts: RpcRouteParts<C>): Route => {
         text,
         requestId: facts.requestId,
         eventsOnly: takesOnly(req.headers.accept, 'text/event-stream'),
-        beginStream: () => admission.beginStream(),
+        begin: (row) => admission.begin(row),
         ...open(req, facts, res),
       })
     },

@@ -2,7 +2,9 @@
  * `/answer/:secret`: one question and a plain form, for a person without an account. It works
  * without scripts. Opening it changes nothing, so a mail program's preview spends no link.
  */
+
 import { type ErrorRequestHandler, type Request, type Response, Router } from 'express'
+import { exactText } from '../../base/exact-json.ts'
 import type { Log } from '../../base/log.ts'
 import { invalid, Refusal } from '../../domain/errors.ts'
 import type { Message, Part } from '../../domain/todo.ts'
@@ -65,7 +67,7 @@ const page = (title: string, content: Html): string =>
 
 const partHtml = ({ text, url, data, filename, mediaType }: Part): Html => {
   if (text !== undefined) return html`<p class="words" dir="auto">${text}</p>`
-  if (data !== undefined) return html`<pre>${JSON.stringify(data, null, 2)}</pre>`
+  if (data !== undefined) return html`<pre>${exactText(data, 2)}</pre>`
   return html`<p class="words" dir="auto">${filename ?? url ?? mediaType ?? 'a file'}</p>`
 }
 
@@ -86,7 +88,7 @@ const YES_NO: readonly Choice[] = [
 
 const choiceOf = (choice: unknown, i: number): Choice => [
   String(i),
-  typeof choice === 'string' ? choice : JSON.stringify(choice),
+  typeof choice === 'string' ? choice : exactText(choice),
 ]
 
 const control = (field: Field, i: number, typed: string | null): Html => {

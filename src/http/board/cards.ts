@@ -112,7 +112,7 @@ export const readLane = async (
 ) => fromPage(await board.lane(lane, filter, page, caller))
 
 /** All lanes or none: a list that fails is an error, not a shorter board. Refuses: forbidden. */
-export const readSnapshot = async (board: Board, filter: BoardFilter, caller: Caller) => {
+const readSnapshot = async (board: Board, filter: BoardFilter, caller: Caller) => {
   const read = async <Lane extends BoardLane>(lane: Lane, size: number) =>
     [lane, await readLane(board, lane, filter, { size }, caller)] as const
   const [dead, ...lanes] = await Promise.all([

@@ -48,9 +48,9 @@ const POLICY = [
   "base-uri 'none'",
   "frame-ancestors 'none'",
   "form-action 'self'",
-  // Only lit's templates may make markup.
+  // Only lit's templates may make markup, and only the feed may name a script: its own worker.
   "require-trusted-types-for 'script'",
-  'trusted-types lit-html',
+  'trusted-types lit-html switchboard',
 ].join('; ')
 
 /** The headers of everything under /board. */
@@ -106,6 +106,9 @@ const readAll = (): Map<string, { type: string; content: string }> => {
   }
   for (const name of readdirSync(join(folder, 'scripts'))) {
     add(`/board/${name}`, join(folder, 'scripts', name), withAddresses)
+  }
+  for (const name of readdirSync(join(folder, 'scripts', 'feed'))) {
+    add(`/board/feed/${name}`, join(folder, 'scripts', 'feed', name))
   }
   const packages = packageFolders()
   for (const name of VENDORED) {

@@ -3,8 +3,10 @@
  * What happens meanwhile comes from /board/events (stream/feeds.ts). The page's cookie counts under
  * /board only, and only where no bearer token was sent.
  */
+
 import { type Request, Router } from 'express'
 import { defined } from '../../base/defined.ts'
+import { exactText } from '../../base/exact-json.ts'
 import type { Log } from '../../base/log.ts'
 import { type Caller, watchScope } from '../../domain/endpoint.ts'
 import { invalid } from '../../domain/errors.ts'
@@ -20,8 +22,9 @@ import { ownerOf } from '../bounds/callers.ts'
 import type { Auth } from '../request/auth.ts'
 import { answerRefusal } from '../request/refusal.ts'
 import { readFilter } from '../stream/feed-filter.ts'
+import type { ReadSnapshot } from '../stream/feeds.ts'
 import type { Reauthorizer } from '../stream/reauthorize.ts'
-import { CARDS, fromCard, readLane, readSnapshot } from './cards.ts'
+import { CARDS, fromCard, readLane } from './cards.ts'
 import { createBoardLogin, type LoginParts, readCookie } from './login.ts'
 import { boardHeaders, createBoardPage } from './page.ts'
 import { createSameOriginCalls } from './same-origin.ts'
@@ -29,6 +32,8 @@ import { createSameOriginCalls } from './same-origin.ts'
 export interface BoardParts extends LoginParts {
   board: BoardService
   activity: Activity
+  /** Boards that ask at one moment share a reading. */
+  snapshots: ReadSnapshot
   services: Services
   /** The board may call a part of it (isBoards). */
   operatorTable: MethodTable
@@ -83,13 +88,20 @@ const readSize = (req: Request): number => {
   return size
 }
 
-/** `?ids=` asks for some todos, `?lane=` for a page of a lane, neither for the first of all. */
-const readTodos = async (board: BoardService, req: Request, caller: Caller): Promise<object> => {
+/** `?ids=` asks for some todos, `?lane=` for a page of a lane, neither for the first of all, and the position they were read at. */
+const readTodos = async (
+  { board, snapshots }: Pick<BoardParts, 'board' | 'snapshots'>,
+  req: Request,
+  caller: Caller,
+): Promise<object> => {
   const ids = readIds(req)
   if (ids) return { todos: (await board.cards(ids, caller)).map(fromCard) }
   const filter = readFilter(req, caller)
   const lane = textOf(req, 'lane')
-  if (lane === null) return readSnapshot(board, filter, caller)
+  if (lane === null) {
+    const [frame] = await snapshots(filter, caller)
+    return frame!.data as object
+  }
   if (!Object.hasOwn(LANES, lane)) throw invalid('lane', `must be ${Object.keys(LANES).join(', ')}`)
   const token = textOf(req, 'pageToken') ?? undefined
   const page = { size: readSize(req), ...defined({ token }) }
@@ -146,13 +158,14 @@ export const createBoard = (parts: BoardParts): Router => {
       watchScope(caller)
       const admission = parts.bounds.callers.enter(ownerOf(caller))
       try {
-        res.set('Cache-Control', 'no-store').json(await read(req, caller))
+        const text = exactText(await read(req, caller))
+        res.set('Cache-Control', 'no-store').type('application/json').send(text)
       } finally {
         admission.end()
       }
     })
   }
-  answer('/board/todos', (req, caller) => readTodos(board, req, caller))
+  answer('/board/todos', (req, caller) => readTodos(parts, req, caller))
   answer('/board/me', (_req, caller) => meOf(board, caller))
   answer('/board/pulse', (req, caller) => activity.read(readFilter(req, caller).queues))
   router.all('/board/operator', createSameOriginCalls(publicUrl), calls(parts))

@@ -18,6 +18,7 @@ export interface Account {
   readonly owner: string
   calls: number
   streams: number
+  reads: number
   bodyBytes: number
 }
 

@@ -11,6 +11,7 @@ export interface HttpBounds {
 export interface BoundsOptions {
   maxCalls?: number
   maxStreams?: number
+  maxReads?: number
   /** What bodies in progress and answers unread may take, half of it each. */
   inFlightBytes?: number
   /** How long a reader may leave an answer unread. */
@@ -19,15 +20,20 @@ export interface BoundsOptions {
 
 const HEAP_SHARE = 0.1
 const LEAST_BYTES = 32 * 1024 * 1024
+/** What a read of a large task takes of the heap until it is written out. */
+const READ_BYTES = 40 * 1024 * 1024
 
+const heapBytes = getHeapStatistics().heap_size_limit
 /** A body takes several times its size while it is served, so a tenth of the heap is much. */
-const ofHeap = (): number => Math.max(LEAST_BYTES, getHeapStatistics().heap_size_limit * HEAP_SHARE)
+const IN_FLIGHT_BYTES = Math.max(LEAST_BYTES, heapBytes * HEAP_SHARE)
+/** No more than there are database connections. */
+const MAX_READS = Math.min(16, Math.max(2, Math.floor(heapBytes / READ_BYTES)))
 
 export const createBounds = (options: BoundsOptions = {}): HttpBounds => {
-  const { inFlightBytes = ofHeap(), drainMs, ...most } = options
+  const { inFlightBytes = IN_FLIGHT_BYTES, drainMs, ...most } = options
   const half = Math.floor(inFlightBytes / 2)
   return {
-    callers: new Callers({ ...most, bodyBytes: half }),
+    callers: new Callers({ maxReads: MAX_READS, ...most, bodyBytes: half }),
     unread: new UnreadAnswers({ totalBytes: half, ...(drainMs !== undefined && { drainMs }) }),
   }
 }

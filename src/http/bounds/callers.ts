@@ -6,6 +6,7 @@
 import type { Caller } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
 import { type Account, BodyRoom } from './body-room.ts'
+import { ReadSlots } from './read-slots.ts'
 
 const MAX_CALLS = 1000
 const MAX_STREAMS = 1000
@@ -19,6 +20,8 @@ export interface CallersOptions {
   maxStreams?: number
   /** How many bytes the bodies of all calls in progress may have. */
   bodyBytes?: number
+  /** How many reads of whole tasks may be in progress. */
+  maxReads?: number
 }
 
 export class Callers {
@@ -26,17 +29,19 @@ export class Callers {
   readonly #maxCalls: number
   readonly #maxStreams: number
   readonly bodies: BodyRoom
+  readonly reads: ReadSlots
 
-  constructor({ maxCalls, maxStreams, bodyBytes }: CallersOptions = {}) {
+  constructor({ maxCalls, maxStreams, bodyBytes, maxReads }: CallersOptions = {}) {
     this.#maxCalls = maxCalls ?? MAX_CALLS
     this.#maxStreams = maxStreams ?? MAX_STREAMS
     this.bodies = new BodyRoom(bodyBytes)
+    this.reads = new ReadSlots(maxReads)
   }
 
   #accountOf(owner: string): Account {
     const known = this.#accounts.get(owner)
     if (known) return known
-    const account = { owner, calls: 0, streams: 0, bodyBytes: 0 }
+    const account = { owner, calls: 0, streams: 0, reads: 0, bodyBytes: 0 }
     this.#accounts.set(owner, account)
     return account
   }
@@ -84,6 +89,7 @@ export class Admission {
   readonly #account: Account
   #isCall = true
   #isStream = false
+  #isRead = false
   #bodyBytes = 0
 
   constructor(callers: Callers, account: Account) {
@@ -95,11 +101,22 @@ export class Admission {
     return this.#account.owner
   }
 
-  /** What the call answers with will be a stream. Refuses: rate_limited. */
-  beginStream(): void {
-    if (this.#isStream) return
-    this.#callers.enterStream(this.#account)
-    this.#isStream = true
+  /**
+   * A row is about to be called: one that reads whole tasks waits for its turn, and one that streams
+   * is counted. Refuses: rate_limited.
+   */
+  begin({ kind, reads }: { kind: 'unary' | 'stream'; reads?: boolean }): Promise<void> | undefined {
+    if (kind === 'stream' && !this.#isStream) {
+      this.#callers.enterStream(this.#account)
+      this.#isStream = true
+    }
+    // The calls of a batch have one turn together.
+    if (!reads || this.#isRead) return
+    this.#isRead = true
+    return this.#callers.reads.take(this.#account)?.catch((error: unknown) => {
+      this.#isRead = false
+      throw error
+    })
   }
 
   /**
@@ -125,6 +142,8 @@ export class Admission {
     if (!this.#isCall) return
     this.#isCall = false
     this.#account.calls -= 1
+    if (this.#isRead) this.#callers.reads.give(this.#account)
+    this.#isRead = false
     if (this.#bodyBytes > 0) this.#callers.bodies.give(this.#account, this.#bodyBytes)
     this.#bodyBytes = 0
     this.#callers.forgetIdle(this.#account)

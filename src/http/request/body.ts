@@ -21,13 +21,13 @@ export interface BodyOptions {
   maxValues?: number
 }
 
-const LIMIT_BYTES = 4 * 1024 * 1024
-const TIMEOUT_MS = 30_000
+export const LIMIT_BYTES = 4 * 1024 * 1024
+export const TIMEOUT_MS = 30_000
 /** A body of which nothing arrives for so long has stalled. */
 const STALL_MS = 10_000
 /** How much longer, and at most how many more bytes, a body over the limit is read. */
-const LINGER_MS = 1_000
-const LINGER_BYTES = 8 * 1024 * 1024
+const OVERRUN_MS = 1_000
+const OVERRUN_BYTES = 8 * 1024 * 1024
 
 /** Whether anything follows the headers, according to them. */
 export const hasBody = ({ headers }: IncomingMessage): boolean =>
@@ -73,11 +73,11 @@ const collect = (req: IncomingMessage, allowance: Allowance): Promise<Buffer> =>
     const chunks: Buffer[] = []
     let bytes = 0
     let over = false
-    let linger: NodeJS.Timeout | undefined
+    let overrun: NodeJS.Timeout | undefined
 
     const done = (): void => {
       clearTimeout(timer)
-      clearTimeout(linger)
+      clearTimeout(overrun)
       req.off('data', add).off('end', end).off('close', broken).off('error', broken)
     }
     const fail = (error: unknown): void => {
@@ -88,13 +88,13 @@ const collect = (req: IncomingMessage, allowance: Allowance): Promise<Buffer> =>
     const exceed = (): void => {
       over = true
       chunks.length = 0
-      linger ??= setTimeout(() => refuse('too_large'), LINGER_MS)
+      overrun ??= setTimeout(() => refuse('too_large'), OVERRUN_MS)
     }
     const add = (chunk: Buffer): void => {
       bytes += chunk.length
       if (!over && bytes > limitBytes) exceed()
       if (!over) chunks.push(chunk)
-      else if (bytes > limitBytes + LINGER_BYTES) refuse('too_large')
+      else if (bytes > limitBytes + OVERRUN_BYTES) refuse('too_large')
       // A body that did not say its length turns out to be a large one.
       if (bytes > SMALL_BYTES && undeclared && !over) makeRoom()
     }
@@ -143,9 +143,9 @@ export const discardBody = (req: IncomingMessage): Promise<void> =>
     }
     const drop = (chunk: Buffer): void => {
       bytes += chunk.length
-      if (bytes > LINGER_BYTES) done()
+      if (bytes > OVERRUN_BYTES) done()
     }
-    const timer = setTimeout(done, LINGER_MS)
+    const timer = setTimeout(done, OVERRUN_MS)
     req.on('data', drop).on('end', done).on('close', done).on('error', done)
   })
 

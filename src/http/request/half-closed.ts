@@ -14,10 +14,10 @@ interface HalfOpen {
 }
 
 /** A call that is answered within this is not probed at all. */
-const GRACE_MS = 50
+export const GRACE_MS = 50
 /** The first probe makes the peer's system say that nobody is there, the second hears it. */
 const PAUSES_MS = [100, 400]
-const LATER_MS = 5000
+export const LATER_MS = 5000
 /** Who has outlived so many probes is there. */
 const PROBES = 2
 
@@ -64,10 +64,10 @@ export const probeHalfClosed = (server: Server): void => {
   server.on('request', (_req, res) => {
     if (res.socket) latest.set(res.socket, res)
   })
-  server.on('connection', (socket) => {
-    socket.once('end', () => {
-      const res = latest.get(socket)
-      if (res && !res.closed && !res.writableEnded) verdicts.set(res, probeUntilOver(res))
-    })
-  })
+  // One function for all, since there are thousands of connections.
+  function end(this: Socket): void {
+    const res = latest.get(this)
+    if (res && !res.closed && !res.writableEnded) verdicts.set(res, probeUntilOver(res))
+  }
+  server.on('connection', (socket) => void socket.on('end', end))
 }

@@ -51,7 +51,7 @@ export interface FeedParts {
 }
 
 /** The limit of a node; each stream costs it some 20 kB. */
-const MAX_STREAMS = 10_000
+export const MAX_STREAMS = 10_000
 
 /** Positions are bigints in the database and exact as numbers up to here. */
 const POSITION = /^\d{1,15}$/

@@ -6,7 +6,9 @@
  * it dead. A server that stops gives every reader its own delay before it reconnects and resumes
  * after its last frame. What the frames say is the caller's business.
  */
+
 import type { ServerResponse } from 'node:http'
+import { exactText } from '../../base/exact-json.ts'
 import { TooSlow } from '../../domain/errors.ts'
 import type { Unread, UnreadAnswers } from '../bounds/unread.ts'
 import { isStopping } from '../request/call-signal.ts'
@@ -58,8 +60,8 @@ export interface StreamOptions {
   onError?: (error: unknown) => Frame | null
 }
 
-const PING_MS = 15_000
-const DRAIN_MS = 30_000
+export const PING_MS = 15_000
+export const DRAIN_MS = 30_000
 /**
  * One line without a blank one behind it. Readers that ship with A2A clients (Python's httpx-sse)
  * make an event of every blank line once they have seen an id, and then fail to parse its empty data.
@@ -89,7 +91,7 @@ const escaped = (end: string): string => `\\u${end.charCodeAt(0).toString(16).pa
 
 /** JSON as one line, whoever reads it. */
 const jsonLine = (data: unknown): string => {
-  const json = JSON.stringify(data)
+  const json = exactText(data)
   return json.search(LINE_ENDS) < 0 ? json : json.replace(LINE_ENDS, escaped)
 }
 
@@ -216,8 +218,6 @@ class StreamWriter {
   }
 }
 
-const GONE = Symbol('gone')
-
 /**
  * The frames of `source`, given up as soon as the response closes or the signal fires, even while
  * the source is busy with the next one. A Promise.race with one long-lived promise would keep every
@@ -241,11 +241,24 @@ class FramePuller {
 
   readonly #gone = (): void => this.#onGone?.()
 
-  next(): Promise<IteratorResult<Frame | readonly Frame[]> | typeof GONE> {
+  /**
+   * Writes the next frames; false where there are none any more, or nobody waits for them. It is
+   * done here since a loop that awaits the frames would keep them until the next ones come.
+   */
+  writeNext(writer: StreamWriter): Promise<boolean> {
     return new Promise((resolve, reject) => {
-      if (this.#res.closed || this.#signal.aborted) return resolve(GONE)
-      this.#onGone = () => resolve(GONE)
-      this.#iterator.next().then(resolve, reject)
+      if (this.#res.closed || this.#signal.aborted) return resolve(false)
+      let isGone = false
+      this.#onGone = () => {
+        isGone = true
+        resolve(false)
+      }
+      const write = (item: IteratorResult<Frame | readonly Frame[]>): void => {
+        if (isGone) return
+        if (!item.done) writer.write(bytesOf(item.value))
+        resolve(!item.done)
+      }
+      this.#iterator.next().then(write).catch(reject)
     })
   }
 
@@ -307,9 +320,7 @@ export const writeStream = async (
     for (;;) {
       await puller.live(writer)
       await writer.drained()
-      const item = await puller.next()
-      if (item === GONE || item.done) return 'ended'
-      writer.write(bytesOf(item.value))
+      if (!(await puller.writeNext(writer))) return 'ended'
       await writer.drained()
     }
   }

@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import { FlattenedSign, importJWK, type JWK } from 'jose'
-import { canonicalJson } from '../../domain/canonical-json.ts'
+import { canonicalJson } from '../../base/canonical-json.ts'
 import type { AgentCard } from './card.ts'
 import { under } from './interfaces.ts'
 

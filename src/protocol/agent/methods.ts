@@ -8,7 +8,7 @@ import { type Caller, endpointWith } from '../../domain/endpoint.ts'
 import type { AgentService } from '../../service/claims/agent.ts'
 import { todoQuery, toFilter } from '../json/fields.ts'
 import { fromChild, fromStored, fromTimeOrNull } from '../json/todo.ts'
-import { type Call, type MethodTable, unary } from '../wire/method.ts'
+import { type Call, type MethodTable, reading, unary } from '../wire/method.ts'
 import { ending } from './mend.ts'
 import * as schema from './schema.ts'
 import {
@@ -69,10 +69,12 @@ export const AGENT_METHODS: MethodTable = {
     (discarded) => ({ discarded }),
   ),
   'todos.interrupt': row(schema.interrupt, ({ interrupt }) => interrupt, fromInterrupted),
-  'todos.messages': row(
-    schema.messages,
-    ({ messages }) => messages,
-    ({ state, messages }) => ({ state, messages: messages.map(fromStored) }),
+  'todos.messages': reading(
+    row(
+      schema.messages,
+      ({ messages }) => messages,
+      ({ state, messages }) => ({ state, messages: messages.map(fromStored) }),
+    ),
   ),
   'todos.acknowledge': row(
     schema.acknowledge,
@@ -95,30 +97,27 @@ export const AGENT_METHODS: MethodTable = {
     ({ join }) => join,
     ({ state, fence }) => ({ state, fence }),
   ),
-  'todos.get': row(
-    schema.get,
-    (agent) =>
-      ({ id }, caller) =>
-        agent.get(id, caller),
-    fromGot,
+  'todos.get': reading(
+    row(
+      schema.get,
+      (agent) =>
+        ({ id }, caller) =>
+          agent.get(id, caller),
+      fromGot,
+    ),
   ),
-  'todos.documents': row(
-    schema.documents,
-    (agent) => (page, caller) => agent.documents(page, caller),
-    fromPageOfDocuments,
+  'todos.documents': reading(
+    row(
+      schema.documents,
+      (agent) => (page, caller) => agent.documents(page, caller),
+      fromPageOfDocuments,
+    ),
   ),
   'todos.child': row(schema.child, ({ child }) => child, fromChild),
-  'todos.list': row(
-    todoQuery,
-    (agent) => (query, caller) => agent.list(toFilter(query), caller),
-    fromPage,
+  'todos.list': reading(
+    row(todoQuery, (agent) => (query, caller) => agent.list(toFilter(query), caller), fromPage),
   ),
 }
-
-const READS = ['todos.get', 'todos.messages', 'todos.list', 'todos.claim']
-
-/** Whether a call is answered with whole documents. */
-export const isBulky = ({ method }: { method: string }): boolean => READS.includes(method)
 
 /** Calls of a batch about one todo run in turn; one that names none waits for all, and all for it. */
 export const turnOf = ({ params }: { params?: unknown }): string | null => {

@@ -7,7 +7,7 @@ import { LEASE } from '../../domain/policy.ts'
 import { artifact, childIds, children, messageFrom, seconds, seq, until } from '../json/fields.ts'
 import { jsonObject, name, text } from '../json/parts.ts'
 
-const MAX_WAIT_MS = 60_000
+export const MAX_WAIT_MS = 60_000
 const message = messageFrom('ROLE_AGENT')
 const leaseSeconds = seconds(1, LEASE.maxSeconds)
 const summary = text.exactOptional()

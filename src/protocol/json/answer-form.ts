@@ -2,6 +2,7 @@
  * A question's JSON Schema as a form that a person can fill in. What no control can express is
  * asked for as JSON. The form only helps: the schema alone decides whether an answer fits.
  */
+import { ExactNumber, parseExact } from '../../base/exact-json.ts'
 import type { Json, JsonObject } from '../../domain/todo.ts'
 import { isObject } from './object.ts'
 
@@ -61,6 +62,8 @@ export const formOf = (schema: JsonObject): Field[] => {
 /** The text typed into a field is not a value of its kind. */
 export class NotOfKind extends Error {}
 
+const isExact = (value: unknown): boolean => value instanceof ExactNumber
+
 /** The value of `typed`, the text that a form control sends; undefined if it was left empty. */
 const typedValue = ({ kind, choices, label }: Field, typed: string | null): Json | undefined => {
   if (typed === null || typed === '') return undefined
@@ -68,8 +71,8 @@ const typedValue = ({ kind, choices, label }: Field, typed: string | null): Json
   if (kind === 'text') return typed
   if (kind === 'choice') return choices[Number(typed)]
   try {
-    const value = JSON.parse(typed) as Json
-    if (kind === 'json' || typeof value === 'number') return value
+    const value = parseExact(typed) as Json
+    if (kind === 'json' || typeof value === 'number' || isExact(value)) return value
   } catch {
     // The error below says so.
   }

@@ -1,9 +1,13 @@
 /** How to recognize a JSON object, the two names of a field, and what is shown of an object. */
+import { ExactNumber } from '../../base/exact-json.ts'
 import type { JsonObject } from '../../domain/todo.ts'
 
-/** For values parsed from JSON: an object, and neither a list nor null. */
+/** For values parsed from JSON: an object, and neither a list, a number nor null. */
 export const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
+  typeof value === 'object' &&
+  value !== null &&
+  !Array.isArray(value) &&
+  !(value instanceof ExactNumber)
 
 /** The proto's own snake_case name of a field. ProtoJSON writes lowerCamelCase and reads both. */
 export const snake = (name: string): string => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)

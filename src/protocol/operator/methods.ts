@@ -10,7 +10,14 @@ import { Refusal } from '../../domain/errors.ts'
 import { readIdempotencyKey } from '../a2a/send-options.ts'
 import { withoutSecret } from '../json/secrets.ts'
 import { fromDocuments, fromTime } from '../json/todo.ts'
-import { type Call, type MethodTable, type Right, type Services, unary } from '../wire/method.ts'
+import {
+  type Call,
+  type MethodTable,
+  type Right,
+  reading,
+  type Services,
+  unary,
+} from '../wire/method.ts'
 import * as schema from './schema.ts'
 import {
   fromAnswerLink,
@@ -111,15 +118,15 @@ export const OPERATOR_METHODS: MethodTable = {
     (revoked) => ({ revoked }),
   ),
 
-  'todos.list': watch(
-    schema.todoList,
-    ({ operator }, query, { caller }) => operator.list(toListFilter(query), caller),
-    fromPage,
+  'todos.list': reading(
+    watch(
+      schema.todoList,
+      ({ operator }, query, { caller }) => operator.list(toListFilter(query), caller),
+      fromPage,
+    ),
   ),
-  'todos.show': watch(
-    schema.byId,
-    ({ operator }, { id }, { caller }) => operator.show(id, caller),
-    fromShown,
+  'todos.show': reading(
+    watch(schema.byId, ({ operator }, { id }, { caller }) => operator.show(id, caller), fromShown),
   ),
   'todos.documents': watch(
     schema.documents,
@@ -159,21 +166,25 @@ export const OPERATOR_METHODS: MethodTable = {
     ({ operator }, { id, children, until }) => operator.join(id, children, until),
     fromTodo,
   ),
-  'todos.retry': admin(schema.byId, ({ operator }, { id }) => operator.retry(id), fromTodo),
-  'todos.why': watch(
-    schema.byId,
-    ({ operator }, { id }, { caller }) => operator.why(id, caller),
-    fromWhy,
+  'todos.retry': reading(
+    admin(schema.byId, ({ operator }, { id }) => operator.retry(id), fromTodo),
   ),
-  'todos.cancel': admin(schema.byId, ({ operator }, { id }) => operator.cancel(id), fromTodo),
+  'todos.why': reading(
+    watch(schema.byId, ({ operator }, { id }, { caller }) => operator.why(id, caller), fromWhy),
+  ),
+  'todos.cancel': reading(
+    admin(schema.byId, ({ operator }, { id }) => operator.cancel(id), fromTodo),
+  ),
 
-  'deliveries.list': watch(
-    schema.deliveryList,
-    ({ push }, filter, { caller }) => push.deliveries(filter, caller),
-    ({ deliveries, nextPageToken }) => ({
-      deliveries: deliveries.map(fromDelivery),
-      nextPageToken,
-    }),
+  'deliveries.list': reading(
+    watch(
+      schema.deliveryList,
+      ({ push }, filter, { caller }) => push.deliveries(filter, caller),
+      ({ deliveries, nextPageToken }) => ({
+        deliveries: deliveries.map(fromDelivery),
+        nextPageToken,
+      }),
+    ),
   ),
   'deliveries.retry': admin(schema.byId, ({ push }, { id }) => push.retry(id), fromDelivery),
   'push.rotateSecret': admin(

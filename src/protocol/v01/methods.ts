@@ -15,7 +15,14 @@ import type { V03Methods } from '../v03/methods.ts'
 import { PARAMS as PARAMS_03 } from '../v03/schema.ts'
 import { toStream } from '../v03/stream.ts'
 import { fromTask as toTask03 } from '../v03/translate.ts'
-import { type MethodTable, type QueueCall, type Right, stream, unary } from '../wire/method.ts'
+import {
+  type MethodTable,
+  type QueueCall,
+  type Right,
+  reading,
+  stream,
+  unary,
+} from '../wire/method.ts'
 import { PARAMS, type TaskSendParams } from './schema.ts'
 import { taskIdOf } from './task-id.ts'
 import {
@@ -131,33 +138,39 @@ export const createV01Methods = (v1: V1Methods, v03: V03Methods) => {
       v1.SendStreamingMessage.right,
     ),
 
-    'tasks/get': taskRow(
-      PARAMS_03.TaskQueryParams,
-      async (ctx, params, given) => {
-        const { id, historyLength = DEFAULT_HISTORY } = params
-        if (id === given) return v03['tasks/get'].call(ctx, params)
-        return fromTask(await v03['tasks/get'].call(ctx, { id, historyLength }), given)
-      },
-      v1.GetTask.right,
+    'tasks/get': reading(
+      taskRow(
+        PARAMS_03.TaskQueryParams,
+        async (ctx, params, given) => {
+          const { id, historyLength = DEFAULT_HISTORY } = params
+          if (id === given) return v03['tasks/get'].call(ctx, params)
+          return fromTask(await v03['tasks/get'].call(ctx, { id, historyLength }), given)
+        },
+        v1.GetTask.right,
+      ),
     ),
 
-    'tasks/cancel': taskRow(
-      PARAMS_03.TaskIdParams,
-      async (ctx, params, given) => {
-        const task = await v03['tasks/cancel'].call(ctx, params)
-        return params.id === given ? task : fromTask(task, given)
-      },
-      v1.CancelTask.right,
+    'tasks/cancel': reading(
+      taskRow(
+        PARAMS_03.TaskIdParams,
+        async (ctx, params, given) => {
+          const task = await v03['tasks/cancel'].call(ctx, params)
+          return params.id === given ? task : fromTask(task, given)
+        },
+        v1.CancelTask.right,
+      ),
     ),
 
-    'tasks/resubscribe': stream<typeof PARAMS_03.TaskIdParams, unknown, QueueCall>(
-      PARAMS_03.TaskIdParams,
-      async (ctx, given) =>
-        byEither(ctx, given, async (params) => {
-          const items = await v03['tasks/resubscribe'].call(ctx, params)
-          return params.id === given.id ? items : toStream01(ctx, items, given.id)
-        }),
-      v1.SubscribeToTask.right,
+    'tasks/resubscribe': reading(
+      stream<typeof PARAMS_03.TaskIdParams, unknown, QueueCall>(
+        PARAMS_03.TaskIdParams,
+        async (ctx, given) =>
+          byEither(ctx, given, async (params) => {
+            const items = await v03['tasks/resubscribe'].call(ctx, params)
+            return params.id === given.id ? items : toStream01(ctx, items, given.id)
+          }),
+        v1.SubscribeToTask.right,
+      ),
     ),
 
     'tasks/pushNotification/set': taskRow(

@@ -3,7 +3,9 @@
  * 0.3 as its own, under the id that the client gave. Pure. Without a length, 0.1 asks for no
  * history.
  */
+
 import { isDeepStrictEqual } from 'node:util'
+import { translated } from '../../base/streams.ts'
 import { invalid } from '../../domain/errors.ts'
 import type { Message } from '../../domain/todo.ts'
 import type { SendMessageRequest } from '../v1/schema.ts'
@@ -168,32 +170,33 @@ const createIndexes = ({ artifacts = [] }: Pick<Task03, 'artifacts'>) => {
  * for each artifact and one for the status. A stream that does not begin with a task calls
  * `readTask` for the indexes of the artifacts before it.
  */
-export async function* fromStream(
+export const fromStream = (
   items: AsyncIterable<StreamItem<Event03>>,
   id: string,
   readTask: () => Promise<Task03>,
-): AsyncGenerator<StreamItem<Event01>> {
+): AsyncIterable<StreamItem<Event01>> => {
   let indexOf: ReturnType<typeof createIndexes> | undefined
-  for await (const { result: event, ...item } of items) {
+  return translated(items, async ({ result: event, ...item }) => {
     if (event.kind === 'task') {
       indexOf = createIndexes(event)
-      for (const [index, artifact] of (event.artifacts ?? []).entries()) {
-        yield { result: { id, artifact: fromArtifact(artifact, index) } }
-      }
-      const final = isOver(event)
-      yield { ...item, result: { id, status: fromStatus(event.status), final } }
-      if (final) return
-    } else if (event.kind === 'status-update') {
-      yield { ...item, result: { id, status: fromStatus(event.status), final: event.final } }
-    } else {
-      indexOf ??= createIndexes(await readTask())
-      const { artifact, append, lastChunk } = event
-      const shown = {
-        ...fromArtifact(artifact, indexOf(artifact.artifactId)),
-        ...(append && { append }),
-        ...(lastChunk && { lastChunk }),
-      }
-      yield { ...item, result: { id, artifact: shown } }
+      const isLast = isOver(event)
+      const artifacts = (event.artifacts ?? []).map((artifact, index) => ({
+        result: { id, artifact: fromArtifact(artifact, index) },
+      }))
+      const status = { ...item, result: { id, status: fromStatus(event.status), final: isLast } }
+      return { made: [...artifacts, status], isLast }
     }
-  }
+    if (event.kind === 'status-update') {
+      const { status, final } = event
+      return { made: [{ ...item, result: { id, status: fromStatus(status), final } }] }
+    }
+    indexOf ??= createIndexes(await readTask())
+    const { artifact, append, lastChunk } = event
+    const shown = {
+      ...fromArtifact(artifact, indexOf(artifact.artifactId)),
+      ...(append && { append }),
+      ...(lastChunk && { lastChunk }),
+    }
+    return { made: [{ ...item, result: { id, artifact: shown } }] }
+  })
 }

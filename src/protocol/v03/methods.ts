@@ -11,6 +11,7 @@ import {
   type MethodTable,
   over,
   type QueueCall,
+  reading,
   type StreamItem,
   stream,
   unary,
@@ -65,10 +66,12 @@ export const createV03Methods = (v1: V1Methods) => {
     'tasks/get': over(v1.GetTask, PARAMS.TaskQueryParams, fromTask),
     'tasks/cancel': over(v1.CancelTask, PARAMS.TaskIdParams, fromTask),
 
-    'tasks/resubscribe': stream(
-      PARAMS.TaskIdParams,
-      async (ctx: QueueCall, { id }) => resubscribe(ctx, id),
-      v1.SubscribeToTask.right,
+    'tasks/resubscribe': reading(
+      stream(
+        PARAMS.TaskIdParams,
+        async (ctx: QueueCall, { id }) => resubscribe(ctx, id),
+        v1.SubscribeToTask.right,
+      ),
     ),
 
     'tasks/pushNotificationConfig/set': over(

@@ -2,6 +2,7 @@
  * The push configs of 0.3 over those of 1.0. In 0.3 a config needs no name: a request without an id
  * means the config that was set without an id, or else the only one there is.
  */
+import { exactText } from '../../base/exact-json.ts'
 import { isRefusal } from '../../domain/errors.ts'
 import type { TodoView } from '../../domain/todo.ts'
 import { withoutSecrets } from '../json/secrets.ts'
@@ -17,7 +18,7 @@ import { DEFAULT_CONFIG_ID, fromPushConfig, fromTask } from './translate.ts'
  */
 export const fromOwed = ({ view }: { view: TodoView | null }) => ({
   contentType: 'application/json',
-  body: JSON.stringify(view && fromTask(fromTodo(withoutSecrets(view)))),
+  body: exactText(view && fromTask(fromTodo(withoutSecrets(view)))),
 })
 
 interface Page {

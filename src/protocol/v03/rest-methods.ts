@@ -4,10 +4,12 @@
  * not have, is a bare array, and a deletion is answered with an object.
  */
 
+import { translated } from '../../base/streams.ts'
 import type { V1Methods } from '../v1/methods.ts'
 import {
   type MethodTable,
   type QueueCall,
+  reading,
   type StreamItem,
   type StreamRow,
   type UnaryRow,
@@ -18,11 +20,12 @@ import { protoCard, protoEvent, protoPushConfig, protoSent, protoTask } from './
 import { REST_PARAMS } from './rest-schema.ts'
 import { type Event03, fromTask } from './translate.ts'
 
-async function* protoEvents(
+const protoEvents = (
   items: AsyncIterable<StreamItem<Event03>>,
-): AsyncGenerator<StreamItem<ReturnType<typeof protoEvent>>> {
-  for await (const { result, ...item } of items) yield { ...item, result: protoEvent(result) }
-}
+): AsyncIterable<StreamItem<ReturnType<typeof protoEvent>>> =>
+  translated(items, ({ result, ...item }) => ({
+    made: [{ ...item, result: protoEvent(result) }],
+  }))
 
 /** The row with its answer translated, and optionally with a schema that reads more forms. */
 const answering = <P, R, W>(
@@ -50,11 +53,13 @@ export const createV03RestMethods = (v1: V1Methods, v03: V03Methods) => {
     'message/send': answering(v03['message/send'], protoSent, MessageSendParams),
     'message/stream': streamed(v03['message/stream'], MessageSendParams),
     'tasks/get': answering(v03['tasks/get'], protoTask, TaskQueryParams),
-    'tasks/list': unary(
-      REST_PARAMS.ListTasks,
-      async (ctx: QueueCall, request) =>
-        (await v1.ListTasks.call(ctx, request)).tasks.map((task) => protoTask(fromTask(task))),
-      v1.ListTasks.right,
+    'tasks/list': reading(
+      unary(
+        REST_PARAMS.ListTasks,
+        async (ctx: QueueCall, request) =>
+          (await v1.ListTasks.call(ctx, request)).tasks.map((task) => protoTask(fromTask(task))),
+        v1.ListTasks.right,
+      ),
     ),
     'tasks/cancel': answering(v03['tasks/cancel'], protoTask),
     'tasks/resubscribe': streamed(v03['tasks/resubscribe']),

@@ -3,6 +3,7 @@
  * the task ends. The last event is a status update and the only one that is `final`: the schema of
  * 0.3 says that `final` marks the last event of a stream, but not in which states.
  */
+import { translated } from '../../base/streams.ts'
 import type { JsonObject } from '../../domain/todo.ts'
 import { RECEIPT } from '../v1/translate.ts'
 import type { StreamResponse } from '../v1/wire.ts'
@@ -30,24 +31,27 @@ export const isOver = (task: Task03): boolean =>
  * `now` is the task's status when a client came back for what it had missed: an older question has
  * been answered in the meantime and does not end the stream.
  */
-export async function* toStream(
+export const toStream = (
   items: AsyncIterable<StreamItem<StreamResponse>>,
   now?: Task03['status'],
-): AsyncGenerator<StreamItem<Event03>> {
-  for await (const { result, ...item } of items) {
-    const event = fromStreamed(result)
-    if (event.kind === 'task') {
-      yield { ...item, result: event }
-      if (!isOver(event)) continue
-      const ids = { taskId: event.id, contextId: event.contextId }
-      yield { ...item, result: toStatusUpdate(ids, event.status, true) }
-      return
-    }
-    const isPast = (status: Task03['status']): boolean =>
-      now !== undefined && status.timestamp < now.timestamp
-    const final =
-      event.kind === 'status-update' && !AT_WORK.has(event.status.state) && !isPast(event.status)
-    yield { ...item, result: final ? { ...event, final } : event }
-    if (final) return
-  }
+): AsyncIterable<StreamItem<Event03>> => {
+  const since = now?.timestamp
+  const isPast = ({ timestamp }: Task03['status']): boolean =>
+    since !== undefined && timestamp < since
+  return translated<StreamItem<StreamResponse>, StreamItem<Event03>>(
+    items,
+    ({ result, ...item }) => {
+      const event = fromStreamed(result)
+      if (event.kind === 'task') {
+        const shown = { ...item, result: event }
+        if (!isOver(event)) return { made: [shown] }
+        const ids = { taskId: event.id, contextId: event.contextId }
+        const last = { ...item, result: toStatusUpdate(ids, event.status, true) }
+        return { made: [shown, last], isLast: true }
+      }
+      const final =
+        event.kind === 'status-update' && !AT_WORK.has(event.status.state) && !isPast(event.status)
+      return { made: [{ ...item, result: final ? { ...event, final } : event }], isLast: final }
+    },
+  )
 }

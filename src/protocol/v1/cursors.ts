@@ -3,7 +3,7 @@
  * send's name their task as well: a client that reconnects by itself posts the same send again with
  * `Last-Event-ID`, and only the id can tell that stream from a new one.
  */
-import { canonicalJson } from '../../domain/canonical-json.ts'
+import { canonicalJson } from '../../base/canonical-json.ts'
 import { invalid } from '../../domain/errors.ts'
 import type { TodoView } from '../../domain/todo.ts'
 import type { SendMessageRequest } from './schema.ts'

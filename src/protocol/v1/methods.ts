@@ -5,6 +5,7 @@
  */
 import type { z } from 'zod'
 import { defined } from '../../base/defined.ts'
+import { firstThen } from '../../base/streams.ts'
 import { withDeadline } from '../../base/time.ts'
 import type { Scope } from '../../domain/endpoint.ts'
 import { invalid, isRefusal, Refusal } from '../../domain/errors.ts'
@@ -16,7 +17,14 @@ import { type AgentCard, agentCard, extendedCard } from '../a2a/card.ts'
 import { resumesBare } from '../a2a/extensions.ts'
 import { readIdempotencyKey, readWait } from '../a2a/send-options.ts'
 import { withoutSecrets } from '../json/secrets.ts'
-import { type MethodTable, type QueueCall, type StreamItem, stream, unary } from '../wire/method.ts'
+import {
+  type MethodTable,
+  type QueueCall,
+  reading,
+  type StreamItem,
+  stream,
+  unary,
+} from '../wire/method.ts'
 import { acceptPush, acceptSend, acceptStream } from './accept.ts'
 import {
   type Cursor,
@@ -50,7 +58,7 @@ export interface V1Options {
   maxWaitMs?: number
 }
 
-const MAX_WAIT_MS = 600_000
+export const MAX_WAIT_MS = 600_000
 
 /** Somebody who reads a task that another sent does not get the sender's credentials with it. */
 const shown = ({ caller }: QueueCall, view: TodoView): TodoView =>
@@ -139,33 +147,31 @@ const ASKS_INPUT: State = 'input-required'
 const taskThenEvents = (
   ctx: QueueCall,
   view: TodoView,
-): AsyncGenerator<StreamItem<StreamResponse>> => {
+): AsyncIterable<StreamItem<StreamResponse>> => {
   const { id, seq } = view.todo
-  const first = [{ id: String(seq), result: { task: fromTodo(view) } }]
+  const first = { id: String(seq), result: { task: fromTodo(view) } }
   const rest = hasEnded(view.todo) ? nothing() : events(ctx, id, seq, { justRead: true })
   return firstThen(first, rest)
-}
-
-/** `first` is emptied: a stream that lasts would keep the whole task as long. */
-async function* firstThen<T>(first: T[], rest: AsyncIterable<T>): AsyncGenerator<T> {
-  yield first.pop()!
-  yield* rest
 }
 
 /**
  * The stream of a send that was just accepted. A task that shows a question which came before the
  * message goes on: its answer waits for its turn.
  */
-async function* sentThenEvents(
+const sentThenEvents = (
   ctx: QueueCall,
   view: TodoView,
   historyLength: number | undefined,
   after: number,
-): AsyncGenerator<StreamItem<StreamResponse>> {
+): AsyncIterable<StreamItem<StreamResponse>> => {
   const { id, seq, state, statusSeq } = view.todo
-  yield { id: sendEventId(id, seq), result: { task: fromTodo(view, historyLength) } }
+  const first = { id: sendEventId(id, seq), result: { task: fromTodo(view, historyLength) } }
   const asked = state === ASKS_INPUT && (after === 0 || statusSeq > after)
-  if (!hasEnded(view.todo) && !asked) yield* events(ctx, id, seq, { justRead: true, ofSend: true })
+  const isOver = hasEnded(view.todo) || asked
+  return firstThen(
+    first,
+    isOver ? nothing() : events(ctx, id, seq, { justRead: true, ofSend: true }),
+  )
 }
 
 async function* nothing(): AsyncGenerator<StreamItem<never>> {}
@@ -286,37 +292,45 @@ export const createV1Methods = (options: V1Options) => {
       sendingOwn,
     ),
 
-    GetTask: unary(
-      REQUESTS.GetTaskRequest,
-      async (ctx: QueueCall, { id, historyLength }) => {
-        const view = await ctx.services.client.getWhole(id, answering(ctx))
-        return fromTodo(shown(ctx, view), historyLength)
-      },
-      answering,
+    GetTask: reading(
+      unary(
+        REQUESTS.GetTaskRequest,
+        async (ctx: QueueCall, { id, historyLength }) => {
+          const view = await ctx.services.client.getWhole(id, answering(ctx))
+          return fromTodo(shown(ctx, view), historyLength)
+        },
+        answering,
+      ),
     ),
 
-    ListTasks: unary(
-      REQUESTS.ListTasksRequest,
-      async (ctx: QueueCall, request) =>
-        fromPage(await ctx.services.client.list(toFilter(request), own(ctx)), request),
-      own,
+    ListTasks: reading(
+      unary(
+        REQUESTS.ListTasksRequest,
+        async (ctx: QueueCall, request) =>
+          fromPage(await ctx.services.client.list(toFilter(request), own(ctx)), request),
+        own,
+      ),
     ),
 
-    CancelTask: unary(
-      REQUESTS.CancelTaskRequest,
-      async (ctx: QueueCall, { id, metadata }) =>
-        fromTodo(await ctx.services.client.cancel(id, own(ctx), reasonIn(metadata))),
-      own,
+    CancelTask: reading(
+      unary(
+        REQUESTS.CancelTaskRequest,
+        async (ctx: QueueCall, { id, metadata }) =>
+          fromTodo(await ctx.services.client.cancel(id, own(ctx), reasonIn(metadata))),
+        own,
+      ),
     ),
 
-    SubscribeToTask: stream(
-      REQUESTS.SubscribeToTaskRequest,
-      async (ctx: QueueCall, { id }) => {
-        acceptStream(ctx.queue)
-        const view = await ctx.services.client.get(id, own(ctx))
-        return subscribe(ctx, view, toCursor(ctx.lastEventId, view.todo.id))
-      },
-      own,
+    SubscribeToTask: reading(
+      stream(
+        REQUESTS.SubscribeToTaskRequest,
+        async (ctx: QueueCall, { id }) => {
+          acceptStream(ctx.queue)
+          const view = await ctx.services.client.get(id, own(ctx))
+          return subscribe(ctx, view, toCursor(ctx.lastEventId, view.todo.id))
+        },
+        own,
+      ),
     ),
 
     ...PUSH_METHODS,

@@ -5,6 +5,7 @@
  */
 
 import { defined } from '../../base/defined.ts'
+import { exactText } from '../../base/exact-json.ts'
 import { phaseOf, type State, shownAs } from '../../domain/lifecycle.ts'
 import type { Dialect } from '../../domain/push.ts'
 import type {
@@ -249,7 +250,7 @@ export const fromEvent = (event: Event): StreamResponse | null => {
 /** The body of a webhook: what a stream would show, a StreamResponse without envelope (4.3.3). */
 export const fromOwed = ({ event }: { event: Event }) => ({
   contentType: 'application/a2a+json',
-  body: JSON.stringify(fromEvent(event)),
+  body: exactText(fromEvent(event)),
 })
 
 /** True for the states after which a stream ends. */

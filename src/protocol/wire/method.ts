@@ -75,6 +75,8 @@ interface RowBase<C> {
   /** Replaces in the params, before they are checked, what must not be a reason to refuse them. */
   mend?(params: unknown): unknown
   right: Right<C>
+  /** Whether it reads and answers whole tasks: only so many of these run at a time. */
+  reads?: boolean
 }
 
 /** `P` and `R`, what it reads and answers, matter where another row calls this one. */
@@ -113,6 +115,9 @@ export const stream = <S extends z.ZodType, R, C extends Call = Call>(
   right: Right<C> = anyone,
 ): StreamRow<C, z.output<S>, R> => ({ kind: 'stream', params, right, call })
 
+/** A row that reads and answers whole tasks. */
+export const reading = <R extends object>(row: R): R & { reads: true } => ({ ...row, reads: true })
+
 /**
  * A row of another version, written in this one: its right and its call, with params and result
  * translated. `to` may be left out if the params are those of the row already.
@@ -126,5 +131,6 @@ export const over = <C extends Call, P, R, S extends z.ZodType, W>(
   kind: 'unary',
   params,
   right: row.right,
+  reads: row.reads ?? false,
   call: async (ctx, read) => from(await row.call(ctx, to ? to(read) : (read as P)), read),
 })

@@ -3,7 +3,9 @@
  * comes what holds for all params alike, whatever their schema: nothing that a store or an answer
  * could not carry unchanged. Names each field at fault by a path such as `message.parts[0].text`.
  */
+
 import type { z } from 'zod'
+import { ExactNumber } from '../../base/exact-json.ts'
 import { invalid, Refusal, type Violation } from '../../domain/errors.ts'
 import type { Call, Row } from './method.ts'
 
@@ -33,7 +35,8 @@ const faultOf = (value: unknown): string | null => {
   if (typeof value === 'string' && !isKeepable(value)) {
     return 'must be well-formed text without NUL'
   }
-  return typeof value === 'number' && !Number.isFinite(value)
+  const isNumber = typeof value === 'number' || value instanceof ExactNumber
+  return isNumber && !Number.isFinite(Number(String(value)))
     ? 'must be a number that a double can hold'
     : null
 }
@@ -56,8 +59,9 @@ const faultIn = (value: object, depth: number): Fault | null => {
       return { keys: [], description: 'must have names that are well-formed text without NUL' }
     }
     const member = members[key]
-    if (typeof member === 'object' && member !== null) objects.push([key, member])
-    else {
+    if (typeof member === 'object' && member !== null && !(member instanceof ExactNumber)) {
+      objects.push([key, member])
+    } else {
       const description = faultOf(member)
       if (description !== null) return { keys: [key], description }
     }
@@ -97,7 +101,12 @@ export const readParams = <C extends Call>(row: Row<C>, given: unknown): unknown
   const fault = unkeepable(params)
   if (fault) throw invalid(fault.field, fault.description)
   const read = row.params.safeParse(params, {
-    error: (issue) => (issue.input === undefined ? 'is required' : undefined),
+    error: ({ input }) => {
+      if (input === undefined) return 'is required'
+      return input instanceof ExactNumber
+        ? 'must be a number that a double holds exactly'
+        : undefined
+    },
   })
   if (read.success) return read.data
   throw new Refusal('invalid', { violations: violationsOf(read.error.issues) })

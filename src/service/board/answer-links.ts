@@ -93,7 +93,7 @@ export const createAnswerLinks = (parts: AnswerLinksParts): AnswerLinks => {
     const view = await readEnds(database, id, EVERYTHING, question)
     const asked = view?.messages.find(({ seq }) => seq === question)
     if (!view || !asked) return null
-    const [answer, schema, queue] = await Promise.all([
+    const [answer, fit, queue] = await Promise.all([
       readAnswer(database, id, question),
       readAnswerSchema(database, id, question),
       registry.queue(view.todo.queue),
@@ -104,7 +104,7 @@ export const createAnswerLinks = (parts: AnswerLinksParts): AnswerLinks => {
       task: view.messages[0]?.message ?? null,
       asked: asked.message,
       state: view.todo.state,
-      schema,
+      schema: fit?.schema ?? null,
       until: link.expiresAt,
       answered: answer && answeredOf(link, answer),
     }

@@ -84,11 +84,11 @@ const LANES: Record<
 /** A lane of millions is not counted to the end just for the number in its heading. */
 const COUNTED_TO = 10_000
 
-interface BoardParts extends Pick<Parts, 'database'> {
+interface BoardParts extends Pick<Parts, 'database' | 'pages'> {
   registry: Pick<Registry, 'queue' | 'queues' | 'settings'>
 }
 
-export const createBoardService = ({ database, registry }: BoardParts): BoardService => {
+export const createBoardService = ({ database, registry, pages }: BoardParts): BoardService => {
   const toCards = async (views: readonly TodoView[]): Promise<BoardCard[]> => {
     if (views.length === 0) return []
     const todos = views.map(({ todo }) => todo)
@@ -115,22 +115,23 @@ export const createBoardService = ({ database, registry }: BoardParts): BoardSer
       const { states, ...rest } = LANES[lane]
       const shown = requested ? states.filter((state) => requested.includes(state)) : states
       if (shown.length === 0) return { cards: [], total: 0, nextPageToken: '' }
-      const { todos, totalSize, nextPageToken } = await listTodos(
-        database,
-        {
-          ...rest,
-          states: shown,
-          ...defined({
-            queues: queues ?? undefined,
-            contextId: contextId ?? undefined,
-            pageToken: token,
-          }),
-          pageSize: size,
-          countTo: COUNTED_TO,
-          includeArtifacts: false,
-          documents: 'ends',
-        },
-        scope,
+      const wanted: TodoFilter = {
+        ...rest,
+        states: shown,
+        ...defined({
+          queues: queues ?? undefined,
+          contextId: contextId ?? undefined,
+          pageToken: token,
+        }),
+        pageSize: size,
+        countTo: COUNTED_TO,
+        includeArtifacts: false,
+      }
+      // Boards with the same right share a snapshot, and so its tokens.
+      const { todos, totalSize, nextPageToken } = await pages.read(
+        { list: lane, reader: scope },
+        wanted,
+        (page) => listTodos(database, { ...page, documents: 'ends' }, scope),
       )
       return { cards: await toCards(todos), total: totalSize, nextPageToken }
     },

@@ -4,6 +4,7 @@
  * nothing. Refusals: forbidden, not_found, stale_fence, wrong_state, unread_messages, duplicate,
  * limit, unavailable.
  */
+
 import { defined } from '../../base/defined.ts'
 import { type Caller, endpointWith, may } from '../../domain/endpoint.ts'
 import { isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
@@ -160,7 +161,7 @@ const createHeartbeat =
   }
 
 export const createAgentService = (parts: AgentParts): AgentService => {
-  const { database, registry, metrics, childTasks, conversations, schemas } = parts
+  const { database, registry, pages, metrics, childTasks, conversations, schemas } = parts
   const holder = createHolder(parts)
   const inbox = createInbox(parts)
   const repeats = createRepeats(parts)
@@ -251,6 +252,11 @@ export const createAgentService = (parts: AgentParts): AgentService => {
       await inbox.readOwn(held, endpointWith(caller, 'work'))
       return orNotFound(await readChild(database, held.id, child))
     },
-    list: (filter, caller) => listTodos(database, filter, scopeOf(endpointWith(caller, 'work'))),
+    list: async (filter, caller) => {
+      const endpoint = endpointWith(caller, 'work')
+      return pages.read({ list: 'work', reader: endpoint.id }, filter, (page) =>
+        listTodos(database, page, scopeOf(endpoint)),
+      )
+    },
   }
 }

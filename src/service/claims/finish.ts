@@ -1,5 +1,6 @@
 /** The verbs with which a holder gives its todo up: complete, fail, release, reject, cancel. */
 import { defined } from '../../base/defined.ts'
+import { exactText } from '../../base/exact-json.ts'
 import { type Caller, endpointWith } from '../../domain/endpoint.ts'
 import { invalid } from '../../domain/errors.ts'
 import { retryDelaySeconds } from '../../domain/policy.ts'
@@ -35,7 +36,7 @@ export const addArtifact = async (
 ): Promise<Moved> => {
   const { artifactId: id } = artifact
   const change: Change = {
-    artifact: { id, json: JSON.stringify(artifact), append, lastChunk, key },
+    artifact: { id, json: exactText(artifact), append, lastChunk, key },
     ...(metadata && { detail: { metadata } }),
   }
   const moved = await move('artifact', held, caller, change, session)

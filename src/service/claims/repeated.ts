@@ -3,7 +3,7 @@
  * todo has left its holder by the first. Where what is stored under the same fence says that the same call
  * did it, the repeat is answered as the first was. Nothing is looked up for a call that goes through.
  */
-import { canonicalJson } from '../../domain/canonical-json.ts'
+import { canonicalJson } from '../../base/canonical-json.ts'
 import { type Caller, endpointWith } from '../../domain/endpoint.ts'
 import { isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { Verb } from '../../domain/lifecycle.ts'

@@ -2,7 +2,7 @@
  * What an operator may ask: queues, endpoints, settings, and any todo. Endpoints with the verbs
  * `watch` and `answer` may look and answer in their own queues.
  */
-import { type Caller, EVERYTHING, watchScope } from '../../domain/endpoint.ts'
+import { type Caller, EVERYTHING, readerOf, watchScope } from '../../domain/endpoint.ts'
 import { orNotFound, Refusal } from '../../domain/errors.ts'
 import type {
   Attempt,
@@ -76,7 +76,7 @@ export interface OperatorService extends QueueService, EndpointService, Settings
   cancel(id: string): Promise<TodoView>
 }
 
-interface OperatorParts extends Pick<Parts, 'database' | 'registry' | 'metrics'> {
+interface OperatorParts extends Pick<Parts, 'database' | 'registry' | 'metrics' | 'pages'> {
   reply: Reply
   sendRate: SendRate
   submitter: Submitter
@@ -89,7 +89,7 @@ const MAX_ATTEMPTS = 100
 const MAX_CHILDREN = 100
 
 export const createOperatorService = (parts: OperatorParts): OperatorService => {
-  const { database, registry, metrics, reply, sendRate, submitter, childTasks } = parts
+  const { database, registry, metrics, pages, reply, sendRate, submitter, childTasks } = parts
   const retry = createRetry(parts)
 
   const find = async (id: string, scope = EVERYTHING): Promise<TodoView> =>
@@ -101,7 +101,12 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     ...createSettings(parts),
     why: createWhy(parts),
 
-    list: (filter, caller) => listTodos(database, filter, watchScope(caller)),
+    list: async (filter, caller) => {
+      const scope = watchScope(caller)
+      return pages.read({ list: 'todos', reader: readerOf(caller) }, filter, (page) =>
+        listTodos(database, page, scope),
+      )
+    },
     show: async (id, caller) => {
       const view = await find(id, watchScope(caller))
       const after = Math.max(0, view.todo.seq - MAX_EVENTS)

@@ -4,12 +4,14 @@
  */
 import { statement } from '../../store/postgres/database.ts'
 import { pendingMigrations } from '../../store/postgres/migrate.ts'
-import { READ_ONLY, troubleOf } from '../../store/postgres/pg-errors.ts'
+import { DISK_FULL, READ_ONLY, troubleOf } from '../../store/postgres/pg-errors.ts'
 import type { Parts } from '../parts.ts'
 
 interface ReadinessParts extends Pick<Parts, 'database' | 'wakes'> {
   databaseUrl: string
   stopping: AbortSignal
+  /** It is known to be away because its disk is full. */
+  databaseIsFull: () => boolean
   /** How the background fares. */
   workers: () => readonly { name: string; required: boolean; failing: boolean }[]
 }
@@ -21,7 +23,7 @@ const ask = statement<{ readOnly: boolean }>(
 )
 
 export const createReadiness = (parts: ReadinessParts) => {
-  const { database, wakes, databaseUrl, stopping, workers } = parts
+  const { database, wakes, databaseUrl, stopping, databaseIsFull, workers } = parts
   let migrated = false
 
   return async (): Promise<{ ok: boolean; reasons: string[] }> => {
@@ -43,10 +45,11 @@ export const createReadiness = (parts: ReadinessParts) => {
       // The pool tells the two apart: a database that is away keeps no connection busy.
       const { total, idle, size } = database.counts()
       const cause = error instanceof Error ? error.cause : undefined
+      const reason = databaseIsFull() ? DISK_FULL : troubleOf(cause)?.reason
       reasons.push(
         total - idle >= size
           ? 'every database connection is in use'
-          : (troubleOf(cause)?.reason ?? 'the database cannot be reached'),
+          : (reason ?? 'the database cannot be reached'),
       )
     }
     return { ok: reasons.length === 0, reasons }

@@ -1,38 +1,56 @@
 /** What an operator may set while everything runs, and what each value must be. */
 import { fitsHolding, HOLDS } from '../../domain/budget.ts'
 import { invalid } from '../../domain/errors.ts'
-import { IDEMPOTENCY_WINDOW, isIdempotencyWindow } from '../../domain/policy.ts'
-import { PUSH_SETTINGS } from '../../domain/push.ts'
+import {
+  IDEMPOTENCY_WINDOW,
+  INTERRUPT_MAX_WAIT_DEFAULT_SECONDS,
+  INTERRUPT_TTL,
+  isIdempotencyWindow,
+} from '../../domain/policy.ts'
+import { PUSH_LIMITS, PUSH_SETTINGS } from '../../domain/push.ts'
 import { readSettings, writeSetting } from '../../store/admin/settings.ts'
 import type { Parts } from '../parts.ts'
 
+/** The delay after which a client reconnects to a feed. */
+export const SSE_RETRY_MS = 2000
+
 interface Setting {
   help: string
+  /** What holds where it is not set. Whoever reads it falls back to the same constant. */
+  unset: number | null
   accepts: (value: string) => boolean
 }
 
-const matching = (help: string, pattern: RegExp): Setting => ({
+const matching = (help: string, unset: number, pattern: RegExp): Setting => ({
   help,
+  unset,
   accepts: (value) => pattern.test(value),
 })
 
+const ofPush = (key: keyof typeof PUSH_SETTINGS, unset: number): Setting =>
+  matching(PUSH_SETTINGS[key].help, unset, PUSH_SETTINGS[key].pattern)
+
 /** A new setting gets a row here; whoever needs it reads it from the registry. */
-const SETTINGS: Readonly<Record<string, Setting>> = {
+export const SETTINGS: Readonly<Record<string, Setting>> = {
   interrupt_lease_ttl_seconds: {
     help: 'seconds an interrupt may wait; 0 or less: for ever',
+    unset: INTERRUPT_TTL.defaultSeconds,
     // Anything goes: the sweep logs a value that does not parse and keeps the default.
     accepts: () => true,
   },
   interrupt_max_wait_seconds: matching(
     'seconds a live holder may extend its wait to',
+    INTERRUPT_MAX_WAIT_DEFAULT_SECONDS,
     /^[1-9]\d{0,8}$/,
   ),
   sse_retry_ms: matching(
     'milliseconds a client waits before it reconnects an event stream',
+    SSE_RETRY_MS,
     /^\d{1,7}$/,
   ),
   [IDEMPOTENCY_WINDOW.setting]: {
     help: `seconds the key of a send is kept, ${IDEMPOTENCY_WINDOW.minSeconds} at least`,
+    unset: IDEMPOTENCY_WINDOW.defaultSeconds,
     accepts: isIdempotencyWindow,
   },
   ...Object.fromEntries(
@@ -46,11 +64,11 @@ const SETTINGS: Readonly<Record<string, Setting>> = {
   ),
   default_queue: {
     help: 'the queue whose card is at /.well-known/agent-card.json',
+    unset: null,
     accepts: (value) => value !== '',
   },
-  ...Object.fromEntries(
-    Object.entries(PUSH_SETTINGS).map(([key, { help, pattern }]) => [key, matching(help, pattern)]),
-  ),
+  push_max_attempts: ofPush('push_max_attempts', PUSH_LIMITS.maxAttempts),
+  push_timeout_seconds: ofPush('push_timeout_seconds', PUSH_LIMITS.timeoutMs / 1000),
 }
 
 const knownSetting = (key: string): Setting => {

@@ -7,6 +7,7 @@ import { type Slots, type Why, whyOf } from '../../domain/why.ts'
 import { readEndpoints } from '../../store/admin/endpoints.ts'
 import { readChildren } from '../../store/move/children.ts'
 import { readClaimers, readQueueSlots } from '../../store/move/concurrency.ts'
+import { statement } from '../../store/postgres/database.ts'
 import { readAttempts } from '../../store/todos/attempts.ts'
 import { readEnds } from '../../store/todos/view.ts'
 import type { Parts } from '../parts.ts'
@@ -14,6 +15,8 @@ import { deadlineOf } from '../tasks/questions.ts'
 import { excerpt } from '../tasks/text.ts'
 
 const MAX_CHILDREN = 100
+
+const readClock = statement<{ now: Date }>('clock', 'select now() as now')
 
 export const createWhy = ({ database, registry }: Pick<Parts, 'database' | 'registry'>) => {
   const slotsIn = async ({ queue }: Todo): Promise<Slots | null> => {
@@ -24,9 +27,10 @@ export const createWhy = ({ database, registry }: Pick<Parts, 'database' | 'regi
   return async (id: string, caller: Caller): Promise<Why> => {
     const view = orNotFound(await readEnds(database, id, watchScope(caller)))
     const { todo, result, messages, waitsBehind } = view
-    const [[latest], endpoints] = await Promise.all([
+    const [[latest], endpoints, [clock]] = await Promise.all([
       readAttempts(database, id, 1),
       readEndpoints(database),
+      database.run(readClock, {}),
     ])
     const waits = phaseOf(todo) === 'waiting'
     const asker = endpoints.find((endpoint) => endpoint.id === latest?.endpointId) ?? null
@@ -40,6 +44,7 @@ export const createWhy = ({ database, registry }: Pick<Parts, 'database' | 'regi
       children: todo.join ? await readChildren(database, id, MAX_CHILDREN) : [],
       slots: waits ? await slotsIn(todo) : null,
       claimers: waits ? await readClaimers(database, todo.queue) : [],
+      now: clock!.now,
       error: typeof result?.error === 'string' ? result.error : null,
     })
   }

@@ -3,7 +3,8 @@
  * vetted before anything is written; its secret is made here and shown once.
  */
 import { randomUUID } from 'node:crypto'
-import { type Caller, type Scope, watchScope } from '../../domain/endpoint.ts'
+import { defined } from '../../base/defined.ts'
+import { type Caller, readerOf, type Scope, watchScope } from '../../domain/endpoint.ts'
 import { invalid, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { Delivery, DeliveryFilter, DeliveryPage } from '../../domain/push.ts'
 import {
@@ -22,6 +23,7 @@ import {
 } from '../../store/push/configs.ts'
 import { listDeliveries, retryDelivery } from '../../store/push/delivery-log.ts'
 import type { Parts } from '../parts.ts'
+import { type Sealing, Unreadable } from './sealing.ts'
 import { violationsOf } from './violations.ts'
 
 interface PushPage {
@@ -62,10 +64,11 @@ export interface PushService {
   retry(id: string): Promise<Delivery>
 }
 
-interface PushParts extends Pick<Parts, 'database'> {
+interface PushParts extends Pick<Parts, 'database' | 'pages'> {
   /** What is wrong with a webhook's URL, or null if it may be kept. */
   urlProblem: (url: string) => string | null
   newSecret: () => string
+  sealing: Sealing
 }
 
 /** What the rest of the services may do with configs. */
@@ -78,17 +81,43 @@ export interface Push extends PushService {
 
 const OVERLAP_SECONDS = 86_400
 
-export const createPush = ({ database, urlProblem, newSecret }: PushParts): Push => {
+/** Only a node with another list of keys, or a row that was changed, comes to this. */
+const CANNOT_BE_READ = 'A secret of this config cannot be read by this node'
+
+export const createPush = ({
+  database,
+  pages,
+  urlProblem,
+  newSecret,
+  sealing,
+}: PushParts): Push => {
   const vet: Push['vet'] = (config, caller) => {
     const violations = violationsOf(config, urlProblem)
     if (violations.length > 0) throw new Refusal('invalid', { violations })
     const endpointId = caller.kind === 'endpoint' ? caller.endpoint.id : null
-    return { ...config, id: config.id ?? randomUUID(), secret: newSecret(), endpointId }
+    const id = config.id ?? randomUUID()
+    const secret = newSecret()
+    const stored = {
+      token: sealing.seal(config.token, id, 'token'),
+      credentials: sealing.seal(config.authentication?.credentials, id, 'credentials'),
+      secret: sealing.seal(secret, id, 'secret'),
+    }
+    return { ...config, id, secret, endpointId, stored }
+  }
+
+  /** With its token as its owner gave it. */
+  const shown = (config: PushConfig): PushConfig => {
+    try {
+      return { ...config, token: sealing.open(config.token, config.id, 'token') }
+    } catch (error) {
+      if (!(error instanceof Unreadable)) throw error
+      throw Object.assign(new Refusal('unavailable', {}, CANNOT_BE_READ), { cause: error })
+    }
   }
 
   const put: Push['put'] = async (session, todoId, config, scope) => {
     const kept = await putPushConfig(session, todoId, config, scope)
-    if (kept) return kept
+    if (kept) return shown(kept)
     const limit = `the task has ${PUSH_CONFIGS_AT_MOST} push notification configs, which is the limit`
     throw invalid(config.path ? `${config.path}.id` : 'id', limit)
   }
@@ -101,38 +130,39 @@ export const createPush = ({ database, urlProblem, newSecret }: PushParts): Push
       const made = await database.transaction((session) => put(session, todoId, kept, scope))
       return { config: made, secret: kept.secret }
     },
-    get: async (todoId, id, scope) => orNotFound(await readPushConfig(database, todoId, id, scope)),
+    get: async (todoId, id, scope) =>
+      shown(orNotFound(await readPushConfig(database, todoId, id, scope))),
     list: async (todoId, { pageSize, pageToken }, scope) => {
       const limit = Math.min(pageSize ?? PUSH_CONFIGS_AT_MOST, PUSH_CONFIGS_AT_MOST)
-      const after = pageToken === undefined ? '' : decodeToken(pageToken)
-      const found = await readPushConfigs(database, todoId, { after, limit: limit + 1 }, scope)
-      const configs = found.slice(0, limit)
-      const last = configs.at(-1)
-      const more = found.length > limit && last
-      return { configs, nextPageToken: more ? encodeToken(last.id) : '' }
+      return pages.read(
+        { list: 'webhooks', reader: scope },
+        { todoId, ...defined({ pageToken }) },
+        async ({ pageToken: position = '' }) => {
+          const after = Buffer.from(position, 'base64url').toString()
+          const found = await readPushConfigs(database, todoId, { after, limit: limit + 1 }, scope)
+          const configs = found.slice(0, limit).map(shown)
+          const last = configs.at(-1)
+          const more = found.length > limit && last
+          return { configs, nextPageToken: more ? Buffer.from(last.id).toString('base64url') : '' }
+        },
+      )
     },
     delete: (todoId, id, scope) => deletePushConfig(database, todoId, id, scope),
 
     rotateSecret: async (todoId, id, overlapSeconds = OVERLAP_SECONDS) => {
       const secret = newSecret()
-      const rotation = { secret, overlapSeconds }
+      const rotation = { secret: sealing.seal(secret, id, 'secret'), overlapSeconds }
       return {
         secret,
         previousUntil: orNotFound(await rotatePushSecret(database, todoId, id, rotation)),
       }
     },
-    deliveries: (filter, caller) => listDeliveries(database, filter, watchScope(caller)),
+    deliveries: async (filter, caller) => {
+      const scope = watchScope(caller)
+      return pages.read({ list: 'deliveries', reader: readerOf(caller) }, filter, (page) =>
+        listDeliveries(database, page, scope),
+      )
+    },
     retry: (id) => retryDelivery(database, id),
   }
-}
-
-/** A page token holds the last id of the page before, and a mark, so that not every text is one. */
-const MARK = 'push '
-const encodeToken = (id: string): string => Buffer.from(`${MARK}${id}`).toString('base64url')
-const decodeToken = (token: string): string => {
-  const text = Buffer.from(token, 'base64url').toString()
-  if (text.startsWith(MARK) && encodeToken(text.slice(MARK.length)) === token) {
-    return text.slice(MARK.length)
-  }
-  throw invalid('pageToken', 'is not a token this server gave out')
 }

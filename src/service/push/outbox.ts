@@ -1,7 +1,7 @@
 /**
- * What a courier works with: deliveries that are due, each with its event, and the outcome of an
- * attempt. The event is read as it was committed, and the task as it was then, so that every attempt
- * of a delivery sends the same.
+ * What a courier works with: deliveries that are due, each with its payload and its secrets opened, and
+ * the outcome of an attempt. The event is read as it was committed, and the task as it was then, so
+ * that every attempt of a delivery sends the same.
  */
 import {
   maskUrl,
@@ -11,7 +11,6 @@ import {
   type Verdict,
   verdictOf,
 } from '../../domain/push.ts'
-import type { Event, TodoView } from '../../domain/todo.ts'
 import {
   handBack,
   type LeasedDelivery,
@@ -20,21 +19,22 @@ import {
   settleDelivery,
 } from '../../store/push/deliveries.ts'
 import { purgeDeliveries } from '../../store/push/delivery-log.ts'
-import { readEvents } from '../../store/todos/events.ts'
-import { readAsOf } from '../../store/todos/view.ts'
 import type { Parts } from '../parts.ts'
+import { createPayloads, type Payload, type PayloadMakers } from './payloads.ts'
+import { opened, type Sealing, Unreadable } from './sealing.ts'
 import { unsendable } from './violations.ts'
 
 /** A leased delivery with what it sends. */
 export interface Owed extends LeasedDelivery {
-  event: Event
-  /** The task as the event left it, for dialects that send the whole task. */
-  view: TodoView | null
+  payload: Payload
 }
 
 export interface Outbox {
-  /** Leases what is to be sent; tells whether there may be more. */
-  lease(request: LeaseRequest): Promise<{ owed: Owed[]; more: boolean }>
+  /**
+   * Leases what is to be sent, as long as the payloads fit into `room` characters, the first in any
+   * case; tells whether there may be more.
+   */
+  lease(request: LeaseRequest, room: number): Promise<{ owed: Owed[]; more: boolean }>
   /** Writes the outcome of an attempt; returns the seconds until the next one, or null. */
   settle(owed: Owed, tried: Tried, seconds: number): Promise<number | null>
   /** Gives the lease up unused, so that it is somebody else's turn at once. */
@@ -47,37 +47,70 @@ export interface Outbox {
 interface OutboxParts extends Pick<Parts, 'database' | 'registry' | 'metrics' | 'log'> {
   /** These hold unless a setting overrides them. */
   limits: PushLimits
+  sealing: Sealing
+  payloads: PayloadMakers
 }
 
 const PURGE_BATCH = 1000
-
-/** 0.3 has no event of its own for webhooks: they get the whole task. */
-const getsWholeTask = ({ dialect }: LeasedDelivery): boolean => dialect === '0.3'
-
-const keyOf = (id: string, seq: number): string => `${id} ${seq}`
+/** Payloads are made so many at a time: beyond the room there are at most these. */
+const MADE_AT_ONCE = 4
 
 export const createOutbox = (parts: OutboxParts): Outbox => {
   const { database, registry, metrics, log } = parts
   const limits = async (): Promise<PushLimits> =>
     pushLimits(parts.limits, await registry.settings())
 
-  const eventsOf = async (leased: readonly LeasedDelivery[]): Promise<Map<string, Event>> => {
-    const pages = leased.map(({ todoId, seq }) => ({ id: todoId, after: seq - 1 }))
-    const events = await readEvents(database, pages, 1)
-    return new Map(events.map((event) => [keyOf(event.todoId, event.seq), event]))
+  const payloads = createPayloads(parts, parts.payloads)
+
+  const settleAs = async (
+    leased: LeasedDelivery,
+    verdict: Verdict,
+    tries: 0 | 1,
+  ): Promise<void> => {
+    await settleDelivery(database, leased, verdict, tries)
+    report(leased, verdict.state, { attempts: leased.attempts, reason: verdict.reason })
   }
 
-  const viewsOf = async (leased: readonly LeasedDelivery[]): Promise<Map<string, TodoView>> => {
-    const whole = leased.filter(getsWholeTask)
-    if (whole.length === 0) return new Map()
-    const views = await readAsOf(
-      database,
-      whole.map(({ todoId, seq }) => ({ id: todoId, seq })),
-    )
-    return new Map(views.map((view) => [keyOf(view.todo.id, view.todo.seq), view]))
+  /** The delivery as it can be sent; null where it cannot, and that is written. */
+  const readied = async (leased: LeasedDelivery): Promise<LeasedDelivery | null> => {
+    if (leased.withdrawn) {
+      await settleDelivery(database, leased, never(WITHDRAWN[leased.withdrawn]), 0)
+      return null
+    }
+    try {
+      const ready = opened(leased, parts.sealing)
+      const problem = unsendable(ready)
+      if (problem === null) return ready
+      await settleAs(leased, never(`cannot be sent: ${problem}`), 0)
+    } catch (error) {
+      if (!(error instanceof Unreadable)) throw error
+      // Another node may have the key.
+      const failure = `its secrets are ${error.message}`
+      await settleAs(leased, verdictOf({ failure }, leased, await limits(), Math.random()), 1)
+    }
+    return null
   }
 
-  const report = (owed: Owed, state: string, facts: object): void => {
+  /** With their payloads, as many as there is room for; the others are handed back. */
+  const loaded = async (ready: readonly LeasedDelivery[], room: number): Promise<Owed[]> => {
+    const owed: Owed[] = []
+    let length = 0
+    for (let at = 0; at < ready.length; at += MADE_AT_ONCE) {
+      const some = ready.slice(at, at + MADE_AT_ONCE)
+      if (length > room) {
+        for (const leased of some) await handBack(database, leased)
+        continue
+      }
+      for (const [n, payload] of (await payloads.of(some)).entries()) {
+        if (payload) owed.push({ ...some[n]!, payload })
+        else await settleDelivery(database, some[n]!, never(GONE), 0)
+        length += payload?.body.length ?? 0
+      }
+    }
+    return owed
+  }
+
+  const report = (owed: LeasedDelivery, state: string, facts: object): void => {
     const fields = { delivery: owed.id, todo: owed.todoId, url: maskUrl(owed.url), ...facts }
     if (state === 'delivered') log.debug(fields, 'a webhook was told')
     else if (state === 'pending') log.info(fields, 'a webhook will be told again')
@@ -86,25 +119,14 @@ export const createOutbox = (parts: OutboxParts): Outbox => {
 
   return {
     limits,
-    lease: async (request) => {
+    lease: async (request, room) => {
       const leased = await leaseDeliveries(database, request)
-      if (leased.length === 0) return { owed: [], more: false }
-      const [events, views] = await Promise.all([eventsOf(leased), viewsOf(leased)])
-      const owed: Owed[] = []
+      const ready: LeasedDelivery[] = []
       for (const delivery of leased) {
-        const key = keyOf(delivery.todoId, delivery.seq)
-        const event = events.get(key)
-        const view = views.get(key) ?? null
-        const isGone = view === null && getsWholeTask(delivery)
-        const problem = unsendable(delivery)
-        const { withdrawn } = delivery
-        if (withdrawn) await settleDelivery(database, delivery, never(WITHDRAWN[withdrawn]), 0)
-        else if (!event || isGone) await settleDelivery(database, delivery, never(GONE), 0)
-        else if (problem)
-          await settleDelivery(database, delivery, never(`cannot be sent: ${problem}`), 0)
-        else owed.push({ ...delivery, event, view })
+        const one = await readied(delivery)
+        if (one) ready.push(one)
       }
-      return { owed, more: true }
+      return { owed: await loaded(ready, room), more: leased.length > 0 }
     },
     settle: async (owed, tried, seconds) => {
       const verdict = verdictOf(tried, owed, await limits(), Math.random())

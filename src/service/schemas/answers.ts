@@ -5,6 +5,7 @@
  * thread of its own, with bounds on time and memory, and what was costly is charged to the endpoint
  * that asked the question.
  */
+import { exactText } from '../../base/exact-json.ts'
 import type { Log } from '../../base/log.ts'
 import { invalid, Refusal } from '../../domain/errors.ts'
 import type { Json, JsonObject, Message } from '../../domain/todo.ts'
@@ -89,7 +90,7 @@ export const createAnswerSchemas = ({ log, limits }: AnswerSchemasParts): Answer
 
   return {
     checkSchema: async (asked) => {
-      const text = JSON.stringify(asked.schema)
+      const text = exactText(asked.schema)
       const problem = schemaProblem(asked.schema, text)
       if (problem) throw invalid('schema', problem)
       const result = await run(asked, { schema: text })
@@ -104,8 +105,8 @@ export const createAnswerSchemas = ({ log, limits }: AnswerSchemasParts): Answer
       const at = answer.parts.findIndex((part) => 'data' in part)
       if (at < 0) throw invalid('message.parts', 'needs a data part: the question has a schema')
       const field = `message.parts[${at}].data`
-      const data = JSON.stringify(answer.parts[at]?.data)
-      const result = await run(asked, { schema: JSON.stringify(asked.schema), data })
+      const data = exactText(answer.parts[at]?.data)
+      const result = await run(asked, { schema: exactText(asked.schema), data })
       if (result.kind === 'checked') {
         if (result.faults.length === 0) return
         const violations = result.faults.map(({ path, message }) => ({

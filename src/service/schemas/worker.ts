@@ -5,7 +5,7 @@
  */
 import { parentPort } from 'node:worker_threads'
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js'
-import { createKept } from './kept.ts'
+import { createKept } from '../kept.ts'
 
 /** Both as JSON. Without data the schema is only compiled. */
 export interface Work {

@@ -116,7 +116,7 @@ const madeBefore = async (
 }
 
 export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
-  const { database, registry, wakes, metrics, log } = parts
+  const { database, registry, wakes, metrics, log, stuckRows } = parts
   let off: () => void = () => {}
 
   /** The parent is locked, so nobody else gives it children meanwhile. */
@@ -156,7 +156,7 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
   }
 
   const notMoved = (todo: string, error: unknown): void =>
-    log.warn({ todo, err: error }, 'a todo of a family could not be moved')
+    stuckRows('reap', { todo }, 'a todo of a family could not be moved', error)
 
   /** Wakes the parent if its join holds. */
   const look = async (parentId: string): Promise<void> => {

@@ -86,7 +86,7 @@ export interface ClientService {
 export const beside = ({ metadata, request }: Send): RequestFacts | undefined =>
   metadata || request ? defined<RequestFacts>({ metadata, ...request }) : undefined
 
-interface ClientParts extends Pick<Parts, 'database' | 'registry' | 'metrics'> {
+interface ClientParts extends Pick<Parts, 'database' | 'registry' | 'metrics' | 'pages'> {
   reply: Reply
   submitter: Submitter
   keys: Keys
@@ -98,7 +98,7 @@ const tooLarge = (bytes: number): string =>
   `Its artifacts come to ${bytes} bytes, and an answer holds ${ARTIFACT_BYTES} at most`
 
 export const createClientService = (parts: ClientParts): ClientService => {
-  const { database, registry, reply, submitter, keys, sendRate, push, metrics } = parts
+  const { database, registry, reply, submitter, keys, sendRate, push, metrics, pages } = parts
   const readBatched = createBatcher<{ id: string; scope: Scope }, TodoView | null>({
     keyOf: ({ scope }) => JSON.stringify(scope),
     runOne: ({ id, scope }) => readView(database, id, scope),
@@ -142,7 +142,10 @@ export const createClientService = (parts: ClientParts): ClientService => {
       if (bytes > 0) throw new Refusal('limit', { id, limit: ARTIFACT_BYTES }, tooLarge(bytes))
       return view
     },
-    list: (filter, scope) => listTodos(database, filter, scope),
+    list: (filter, scope) =>
+      pages.read({ list: 'tasks', reader: scope }, filter, (page) =>
+        listTodos(database, page, scope),
+      ),
     cancel: (id, scope, reason) => cancelTodo(database, metrics, id, scope, reason),
   }
 }

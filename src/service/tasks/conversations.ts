@@ -47,7 +47,8 @@ export const createConversations = ({
   wakes,
   metrics,
   log,
-}: Pick<Parts, 'database' | 'wakes' | 'metrics' | 'log'>): Conversations => {
+  stuckRows,
+}: Pick<Parts, 'database' | 'wakes' | 'metrics' | 'log' | 'stuckRows'>): Conversations => {
   let off: () => void = () => {}
   const timers = new Set<NodeJS.Timeout>()
 
@@ -86,7 +87,13 @@ export const createConversations = ({
       }
     },
     sweep: () =>
-      sweepEach((due) => readStalledLines(database, due), handOverOrOvertake, couldNotGoOn),
+      sweepEach(
+        (due) => readStalledLines(database, due),
+        handOverOrOvertake,
+        (line, error) => {
+          if (!isRefusal(error)) stuckRows('reap', { line }, 'a line could not go on', error)
+        },
+      ),
     start: () => {
       off = wakes.onPrefix(topics.line.prefix, (line) => void check(line))
     },

@@ -4,7 +4,7 @@
  * or canceled a second time. Only an accepted send is remembered, so a refused one can be corrected.
  */
 import { createHash } from 'node:crypto'
-import { canonicalJson } from '../../domain/canonical-json.ts'
+import { canonicalJson } from '../../base/canonical-json.ts'
 import type { Scope } from '../../domain/endpoint.ts'
 import { orNotFound, Refusal } from '../../domain/errors.ts'
 import { settled } from '../../domain/lifecycle.ts'
@@ -14,7 +14,7 @@ import {
   idempotencyWindowSeconds,
   type QueuePolicy,
 } from '../../domain/policy.ts'
-import type { JsonObject } from '../../domain/todo.ts'
+import type { JsonObject, Message } from '../../domain/todo.ts'
 import { IDEMPOTENCY_MEMBER, WAIT_MEMBER } from '../../domain/todo.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { KnownKey, SendKey } from '../../store/todos/idempotency.ts'
@@ -48,6 +48,10 @@ const digestOf = ({ message, metadata }: Pick<Send, 'message' | 'metadata'>): st
   }
   return createHash('sha256').update(canonicalJson(said)).digest('hex')
 }
+
+/** The one text of what a message says, and of who says it. */
+export const contentText = (message: Message): string =>
+  canonicalJson({ role: message.role, ...messageContent(message) })
 
 export interface Keys {
   /**

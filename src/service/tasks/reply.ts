@@ -4,12 +4,12 @@
  * with the same content, is not written twice; under an id of another message it is a message of its
  * own. Every outcome is named in the receipt.
  */
+
 import { createHash } from 'node:crypto'
 import { defined } from '../../base/defined.ts'
 import { EVERYTHING, type Scope } from '../../domain/endpoint.ts'
 import { invalid, isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { Verb } from '../../domain/lifecycle.ts'
-import { contentText } from '../../domain/message-content.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
 import type { Message, Receipt, RequestFacts, Todo } from '../../domain/todo.ts'
 import type { Change } from '../../store/move/change.ts'
@@ -28,7 +28,7 @@ import type { Parts } from '../parts.ts'
 import type { Push } from '../push/configs.ts'
 import type { AnswerSchemas } from '../schemas/answers.ts'
 import type { Conversations } from './conversations.ts'
-import { type Replied, repeated, replayed } from './idempotency.ts'
+import { contentText, type Replied, repeated, replayed } from './idempotency.ts'
 import { asks } from './questions.ts'
 import { withoutAnswerer } from './text.ts'
 

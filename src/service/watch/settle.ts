@@ -53,16 +53,15 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
   const waiting = new Map<string, Set<Waiter>>()
   const pollFinds = createPollFinds(onFoundByPoll)
   let woken = new Set<string>()
-  /** Those among the woken that only the poll asks about. */
-  let polled = new Set<string>()
+  /** Those that the poll asks about and no wake has come for since. */
+  const polled = new Set<string>()
   let reading = false
-  let isAgain = false
+  let isDue = false
 
   const readWoken = async (): Promise<void> => {
-    const [ids, byPoll] = [woken, polled]
+    const ids = woken
     const waiters = [...ids].flatMap((id) => [...(waiting.get(id) ?? [])])
     woken = new Set()
-    polled = new Set()
     if (waiters.length === 0) return
     // Those who wait for one todo may have begun at different events: read from the earliest.
     const earliest = new Map<string, number>()
@@ -74,11 +73,10 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
       [...earliest].map(([id, after]) => ({ id, after })),
     ).catch((error: unknown) => {
       for (const id of ids) woken.add(id)
-      for (const id of byPoll) polled.add(id)
       throw error
     })
     for (const view of views) {
-      if (byPoll.has(view.todo.id)) pollFinds.found(view.todo.id)
+      if (polled.delete(view.todo.id)) pollFinds.found(view.todo.id)
       for (const waiter of waiting.get(view.todo.id) ?? []) {
         if (view.todo.statusSeq > waiter.after) waiter.done(view)
       }
@@ -86,10 +84,10 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
   }
 
   const readAgain = (): void => {
-    if (isAgain) return
-    isAgain = true
+    if (isDue) return
+    isDue = true
     setTimeout(() => {
-      isAgain = false
+      isDue = false
       void readAllWoken()
     }, AGAIN_MS).unref()
   }
@@ -118,7 +116,9 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
       off = () => {
         signal.removeEventListener('abort', onAbort)
         waiters.delete(waiter)
-        if (waiters.size === 0) waiting.delete(id)
+        if (waiters.size > 0) return
+        waiting.delete(id)
+        polled.delete(id)
       }
     })
     waited.catch(() => {})

@@ -1,5 +1,6 @@
 /** Queues: each is the public face of one agent and holds the policy of its todos. */
 
+import { exactText } from '../../base/exact-json.ts'
 import { Refusal } from '../../domain/errors.ts'
 import { INTERRUPT_STATES } from '../../domain/lifecycle.ts'
 import type { QueuePolicy } from '../../domain/policy.ts'
@@ -35,7 +36,7 @@ export const putQueue = async (
 ): Promise<Queue> => {
   const [row] = await session.run(put, {
     name: queue.name,
-    card: JSON.stringify(queue.card),
+    card: exactText(queue.card),
     policy: JSON.stringify(queue.policy),
   })
   session.wake([wakeOf(topics.queues), limitChanged(queue.name)])

@@ -1,4 +1,5 @@
 /** Adding todos: pending and claimable, or in line behind their conversation, or refused at intake. */
+import { exactText } from '../../base/exact-json.ts'
 import { Refusal } from '../../domain/errors.ts'
 import type { Timeouts } from '../../domain/policy.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
@@ -173,9 +174,9 @@ select ${TODO_COLUMNS('a')} from added a`,
 
 /** Its message, with which what was said beside it is counted. */
 const documentsOf = (todo: Pick<NewTodo, 'message' | 'metadata' | 'request'>) => {
-  const message = JSON.stringify(todo.message)
-  const metadata = todo.metadata && JSON.stringify(todo.metadata)
-  const request = todo.request && JSON.stringify(todo.request)
+  const message = exactText(todo.message)
+  const metadata = todo.metadata && exactText(todo.metadata)
+  const request = todo.request && exactText(todo.request)
   const bytes = sizeOf(message) + sizeOf(metadata) + sizeOf(request)
   return { message, metadata, request, bytes }
 }
@@ -213,7 +214,7 @@ export const addTodos = async (
     requests: documents.map(({ request }) => request ?? null),
     metadata: documents.map(({ metadata }) => metadata ?? null),
     bytes: documents.map(({ bytes }) => bytes),
-    details: column(({ detail }) => JSON.stringify(detail)),
+    details: column(({ detail }) => exactText(detail)),
   })
   const added = new Map(rows.map((row) => [row.id, announced(session, row, false)]))
   return todos.map(({ id }) => added.get(id) ?? null)
@@ -288,7 +289,7 @@ const valuesOf = (todo: NewTodo): Record<string, unknown> => ({
   max_attempts: todo.maxAttempts,
   message_id: todo.message.messageId,
   ...documentsOf(todo),
-  detail: JSON.stringify(todo.detail),
+  detail: exactText(todo.detail),
   retry_of: todo.retryOf,
   line: todo.line,
   rejected: todo.rejected,

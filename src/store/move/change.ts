@@ -2,6 +2,7 @@
  * What the caller of a verb brings, and the parameters it becomes: of a statement for one todo, or as the
  * rows of a batch.
  */
+import { exactText } from '../../base/exact-json.ts'
 import type { State } from '../../domain/lifecycle.ts'
 import type {
   EventDetail,
@@ -80,9 +81,9 @@ const documentsIn = ({
   keptAs,
 }: Change): Record<string, unknown> => {
   if (!message && !artifact && !result) return { bytes: null, result_bytes: null }
-  const messageJson = message && JSON.stringify(message)
-  const requestJson = request && JSON.stringify(request)
-  const resultJson = result && JSON.stringify(result)
+  const messageJson = message && exactText(message)
+  const requestJson = request && exactText(request)
+  const resultJson = result && exactText(result)
   const resultBytes = sizeOf(resultJson)
   return {
     message: messageJson,
@@ -108,14 +109,14 @@ export const parameters = (change: Change): Record<string, unknown> => ({
   asked: change.asked,
   park: change.park,
   hold_seconds: change.holdSeconds,
-  detail: change.detail && JSON.stringify(change.detail),
+  detail: change.detail && exactText(change.detail),
   summary: change.summary,
   cause: change.cause,
   retry_seconds: change.retrySeconds,
   due_seconds: change.dueSeconds,
   direct: change.direct,
   max_wait_seconds: change.maxWaitSeconds,
-  schema: change.schema && JSON.stringify(change.schema),
+  schema: change.schema && exactText(change.schema),
   question: change.question,
   children: change.children,
   join_until: change.joinUntil,

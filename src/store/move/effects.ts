@@ -181,11 +181,11 @@ export const pushValues = (config: KeptPushConfig | undefined): Record<string, u
   push_endpoint: config?.endpointId,
   push_dialect: config?.dialect,
   push_url: config?.url,
-  push_host: config && new URL(config.url).host,
-  push_token: config?.token,
+  push_host: config && new URL(config.url).hostname.replace(/\.$/, ''),
+  push_token: config?.stored.token,
   push_scheme: config?.authentication?.scheme,
-  push_credentials: config?.authentication?.credentials,
-  push_secret: config?.secret,
+  push_credentials: config?.stored.credentials,
+  push_secret: config?.stored.secret,
 })
 
 /** Inserts a config for the todo with the id `todo`; `tells`: one delivery is owed from the start. */

@@ -4,7 +4,7 @@
  * is in conditions.ts. No other file locks a row for work.
  */
 import type { Verb } from '../../domain/lifecycle.ts'
-import { $, type Sql, sql } from '../postgres/sql.ts'
+import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import {
   allows,
   allowsNamed,
@@ -130,20 +130,32 @@ export const STALLED_LINES = sql`select distinct w.line from todos w
 
 const DUE_WEBHOOK = `c.due_at <= now() and ${WEBHOOK_FREE}`
 
+/** Rows of older versions have the port as well. */
+export const hostOf = (c: string): string => `regexp_replace(${c}.host, ':[0-9]+$', '')`
+export const endpointOf = (c: string): string => `coalesce(${c}.endpoint_id::text, '')`
+
+/** How many are under way by these two lists, for what `w` says. */
+const underWay = (keys: SqlPart, counts: SqlPart, of: string): Sql =>
+  sql`coalesce((select b.count from unnest(${keys}::text[], ${counts}::int[]) as b(key, count)
+      where b.key = ${of}), 0)`
+
 /**
- * Webhooks whose first delivery is due: at most `limit`, and of each host no more than it has room
- * for beside those it is busy with (`hosts`, `counts`). Those of `full` hosts are passed over, so that
- * they do not stand before the others. Probes push_configs_due.
+ * Webhooks whose first delivery is due: at most `limit`, and of each host and of each endpoint no more
+ * than it has room for beside those under way. Those of `full` hosts and of `crowded` endpoints are
+ * passed over, so that they do not stand before the others. Probes push_configs_due.
  */
 export const DUE_WEBHOOKS = sql`
-  from (select l.*, row_number() over (partition by l.host order by l.due_at) as rank from (
-      select c.todo_id, c.config_id, c.host, c.due_at from push_configs c
-      where ${DUE_WEBHOOK} and c.host <> all(${$.full}::text[])
+  from (select l.*, row_number() over (partition by l.host order by l.due_at) as rank,
+      row_number() over (partition by l.endpoint order by l.due_at) as turn from (
+      select c.todo_id, c.config_id, ${hostOf('c')} as host, ${endpointOf('c')} as endpoint, c.due_at
+      from push_configs c
+      where ${DUE_WEBHOOK} and ${hostOf('c')} <> all(${$.full}::text[])
+        and ${endpointOf('c')} <> all(${$.crowded}::text[])
+        and ${hostOf('c')} || ' ' || ${endpointOf('c')} <> all(${$.crowded_pairs}::text[])
       order by c.due_at limit 4 * ${$.limit}::int) l) w
     join push_configs c on c.todo_id = w.todo_id and c.config_id = w.config_id
-  where ${DUE_WEBHOOK} and w.rank <= ${$.per_host}::int - coalesce((select b.count
-      from unnest(${$.hosts}::text[], ${$.counts}::int[]) as b(host, count)
-      where b.host = w.host), 0)
+  where ${DUE_WEBHOOK} and w.rank <= ${$.per_host}::int - ${underWay($.hosts, $.counts, 'w.host')}
+    and w.turn <= ${$.share}::int - ${underWay($.endpoints, $.endpoint_counts, 'w.endpoint')}
   limit ${$.limit}::int for update of c skip locked`
 
 /* ------------------------------------------------------------------ deletions */

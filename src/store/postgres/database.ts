@@ -4,7 +4,9 @@
  *
  * Wakes go out once their statement has committed: at once outside a transaction, else after COMMIT.
  */
+
 import pg from 'pg'
+import { parseExact } from '../../base/exact-json.ts'
 import { asRefusal, discards, RUN_AGAIN_TIMES, runsAgain } from './pg-errors.ts'
 import type { Statement, Values } from './statement.ts'
 import { guardParsing } from './too-large.ts'
@@ -73,8 +75,18 @@ export interface DatabaseOptions {
   pooled?: boolean
 }
 
+export const DATABASE_DEFAULTS = {
+  poolSize: 16,
+  acquireMs: 5000,
+  statementMs: 30_000,
+  lockMs: 10_000,
+} as const
+
+/** How long a transaction may do nothing, in ms. */
+export const IDLE_IN_TRANSACTION_MS = 10_000
+
 /** How long beyond its own limit a statement may take before its connection counts as lost. */
-const LOST_AFTER_MS = 5000
+export const LOST_AFTER_MS = 5000
 
 /** The URL's own options would replace ours; put after ours, they are added and still win. */
 const withOptions = (connectionString: string, ours: string): string => {
@@ -94,27 +106,36 @@ const withOptions = (connectionString: string, ours: string): string => {
 export const PLANNER =
   '-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c jit=off -c plan_cache_mode=force_generic_plan'
 
+const JSON_OID = pg.types.builtins.JSON
+
+/** Documents keep the digits of their numbers; `json` stores them as they came. */
+const getTypeParser: typeof pg.types.getTypeParser = (oid: number, format?: 'text' | 'binary') =>
+  oid === JSON_OID && format !== 'binary'
+    ? parseExact
+    : pg.types.getTypeParser(oid, format as 'text')
+
 /** The driver reads times and intervals in these forms, whatever the database or the role would have. */
 const FORMS = '-c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex'
 
 export const openDatabase = (options: DatabaseOptions): Database => {
-  const statementMs = options.statementMs ?? 30_000
-  const { pooled = false } = options
+  const limits = { ...DATABASE_DEFAULTS, ...options }
+  const { poolSize, acquireMs, statementMs, lockMs, pooled = false } = limits
   const pool = new pg.Pool({
     connectionString: pooled
       ? options.connectionString
       : withOptions(options.connectionString, `${PLANNER} ${FORMS}`),
     application_name: 'switchboard',
-    max: options.poolSize ?? 16,
-    connectionTimeoutMillis: options.acquireMs ?? 5000,
+    max: poolSize,
+    connectionTimeoutMillis: acquireMs,
     ...(!pooled && {
       statement_timeout: statementMs,
-      lock_timeout: options.lockMs ?? 10_000,
-      idle_in_transaction_session_timeout: 10_000,
+      lock_timeout: lockMs,
+      idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
     }),
     // The server enforces the limits above. A server that went away without a word enforces none.
     query_timeout: statementMs + LOST_AFTER_MS,
     keepAlive: true,
+    types: { getTypeParser },
   })
   // An idle connection that breaks is replaced at the next use; without a listener Node would exit.
   pool.on('error', () => {})

@@ -19,6 +19,7 @@ import * as retention from '../../../migrations/0010_retention.ts'
 import * as leaseProbe from '../../../migrations/0011_lease_probe.ts'
 import * as todoCounts from '../../../migrations/0012_todo_counts.ts'
 import * as todoDocuments from '../../../migrations/0013_todo_documents.ts'
+import * as installationKeys from '../../../migrations/0015_installation_keys.ts'
 import * as messageRequests from '../../../migrations/0016_message_requests.ts'
 import * as chunkKeys from '../../../migrations/0017_chunk_keys.ts'
 import { sleep } from '../../base/time.ts'
@@ -48,6 +49,7 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0010_retention', ...retention, down },
   { name: '0011_lease_probe', ...leaseProbe, down },
   { name: '0012_todo_counts', ...todoCounts, down },
+  { name: '0015_installation_keys', ...installationKeys, down },
   { name: '0013_todo_documents', ...todoDocuments, down },
   { name: '0016_message_requests', ...messageRequests, down },
   { name: '0017_chunk_keys', ...chunkKeys, down },
@@ -153,8 +155,10 @@ export const migrate = async (
     while (!(await takesLock(client, pooled))) await sleep(LOCK_POLL_MS)
     const { missing } = await compare(client)
     if (missing.length === 0) {
-      // One that was killed right after the last migration has left knex's own lock behind.
-      await client.query(`update ${TABLE}_lock set is_locked = 0 where is_locked <> 0`)
+      // One that was killed right after the last migration has left knex's own lock behind. It is looked
+      // at first, since a database that is read-only takes no update, not even of no row.
+      const { rowCount } = await client.query(`select from ${TABLE}_lock where is_locked <> 0`)
+      if (rowCount) await client.query(`update ${TABLE}_lock set is_locked = 0`)
       return { applied: [] }
     }
     // The snapshot of the last query stays open as long as its transaction, and an index that is built

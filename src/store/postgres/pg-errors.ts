@@ -65,7 +65,7 @@ interface Trouble {
   statements?: number
 }
 
-const TROUBLES: Readonly<Record<Meaning, Trouble>> = {
+export const TROUBLES: Readonly<Record<Meaning, Trouble>> = {
   away: { reason: 'the database cannot be reached', retryAfterSeconds: 1 },
   closed: { reason: 'the database lets nobody in', retryAfterSeconds: 1 },
   readOnly: { reason: 'the database is read-only', retryAfterSeconds: 1 },
@@ -83,6 +83,7 @@ const TROUBLES: Readonly<Record<Meaning, Trouble>> = {
 }
 
 export const READ_ONLY = TROUBLES.readOnly.reason
+export const DISK_FULL = TROUBLES.full.reason
 
 /** What the driver says without a SQLSTATE: the system's errors, and sentences of its own. */
 const fromDriver = (error: unknown): Condition | null => {

@@ -15,7 +15,7 @@ export interface Trouble {
 const BELIEVED_MS = 15_000
 
 export const createTrouble = (): Trouble => {
-  /** By statement, until it gets through again: one that waits may have met a single locked row. */
+  /** By statement: one that waits may have met a single locked row. */
   const seen = new Map<string, { reason: string; statements: number; at: number }>()
 
   return {
@@ -25,7 +25,10 @@ export const createTrouble = (): Trouble => {
       seen.set(statement, { reason, statements, at: performance.now() })
     },
     succeeded: (statement) => {
-      if (seen.size > 0) seen.delete(statement)
+      const over = seen.size > 0 && seen.get(statement)?.reason
+      if (!over) return
+      // Where one gets through that did not, the others would too.
+      for (const [name, { reason }] of seen) if (reason === over) seen.delete(name)
     },
     reason: () => {
       const since = performance.now() - BELIEVED_MS

@@ -5,7 +5,7 @@
 
 import type { Dialect, Verdict } from '../../domain/push.ts'
 import { granting } from '../move/columns.ts'
-import { DUE_WEBHOOKS } from '../move/pick.ts'
+import { DUE_WEBHOOKS, endpointOf, hostOf } from '../move/pick.ts'
 import { type Session, statement, type Values } from '../postgres/database.ts'
 import { columnsOf } from '../postgres/rows.ts'
 import { $, sql } from '../postgres/sql.ts'
@@ -15,6 +15,7 @@ export interface LeasedWebhook {
   configId: string
   owner: string
   fence: string
+  /** Of its URL, without the port: however many of them somebody opens, it is one receiver. */
   host: string
 }
 
@@ -22,6 +23,8 @@ export interface LeasedWebhook {
 export interface LeasedDelivery extends LeasedWebhook {
   id: string
   seq: number
+  /** Who made the config; empty for an operator. */
+  endpoint: string
   /** How many tries there were, this one included. */
   attempts: number
   ageSeconds: number
@@ -39,8 +42,10 @@ export interface LeasedDelivery extends LeasedWebhook {
 }
 
 const LEASED = columnsOf<LeasedDelivery>()(
-  ['todoId configId owner fence host dialect url token scheme credentials'],
+  ['todoId configId owner fence dialect url token scheme credentials'],
   {
+    host: hostOf,
+    endpoint: endpointOf,
     id: () => 'd.id',
     seq: () => 'd.seq',
     attempts: () => 'd.attempts + 1',
@@ -53,8 +58,9 @@ const LEASED = columnsOf<LeasedDelivery>()(
         when not d.queue = any(e.queues) then 'right'
         when 'answer' = any(e.verbs) then null
         when not 'send' = any(e.verbs) then 'right'
-        when exists (select from todos t where t.id = ${l}.todo_id and t.client_id = e.id) then null
-        else 'right' end
+        -- A todo that is gone is nobody's; that is told as such.
+        when exists (select from todos t
+          where t.id = ${l}.todo_id and t.client_id is distinct from e.id) then 'right' end
       from endpoints e where e.id = ${l}.endpoint_id)`,
   },
 )
@@ -73,19 +79,29 @@ const lease = statement<LeasedDelivery | (LeasedWebhook & { id: null })>(
     order by o.seq limit 1) d on true`,
 )
 
-/** What a courier asks for: how many deliveries, and how busy it is with each host. */
+/** What a courier asks for: how many deliveries, and how busy it is with whom. */
 export interface LeaseRequest {
   owner: string
   limit: number
   perHost: number
   leaseSeconds: number
+  /** How many are under way to each host. */
   busy: ReadonlyMap<string, number>
+  /** Endpoints, and endpoints at a host (`host endpoint`), that are passed over; and how many are
+   * under way of each endpoint. */
+  crowded: {
+    endpoints: readonly string[]
+    pairs: readonly string[]
+    counts: ReadonlyMap<string, number>
+  }
+  /** The most that may be under way of one endpoint. */
+  share: number
 }
 
 /** First deliveries that are due, each with its webhook leased. */
 export const leaseDeliveries = async (
   session: Session,
-  { owner, limit, perHost, leaseSeconds, busy }: LeaseRequest,
+  { owner, limit, perHost, leaseSeconds, busy, crowded, share }: LeaseRequest,
 ): Promise<LeasedDelivery[]> => {
   const rows = await session.run(lease, {
     owner,
@@ -94,6 +110,11 @@ export const leaseDeliveries = async (
     lease_seconds: leaseSeconds,
     hosts: [...busy.keys()],
     counts: [...busy.values()],
+    crowded: crowded.endpoints,
+    crowded_pairs: crowded.pairs,
+    endpoints: [...crowded.counts.keys()],
+    endpoint_counts: [...crowded.counts.values()],
+    share,
     full: [...busy].filter(([, count]) => count >= perHost).map(([host]) => host),
   })
   const leased: LeasedDelivery[] = []

@@ -7,7 +7,7 @@ import { withTimeout } from '../../base/time.ts'
 import type { WakeBus } from './bus.ts'
 
 const CHANNEL = 'switchboard'
-const ANSWER_MS = 5000
+export const ANSWER_MS = 5000
 
 export interface PostgresBusOptions {
   /** The address of the server itself: through a pooler that lends connections nothing is heard. */

@@ -16,7 +16,7 @@ const BATCH_MS = 5
 const PAYLOAD_BYTES = 7000
 /** More topics than this at once are sent as "look at everything". */
 const TOPICS_AT_MOST = 2000
-const KEEP_ALIVE_MS = 10_000
+export const KEEP_ALIVE_MS = 10_000
 
 /** Every listener hears it, since what was missed is unknown. */
 const ALL = '*'

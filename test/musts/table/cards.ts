@@ -23,7 +23,7 @@ export const CARD: Must[] = [
     'protocol/card.test.ts': ['whatever was stored, a card is whole and nothing in it is empty'],
   }),
   must('92a', '8.4.1', 'What is signed is in canonical form (RFC 8785)', {
-    'domain/canonical.test.ts': [
+    'base/canonical.test.ts': [
       'numbers, strings and literals are written as RFC 8785 has them',
       'names are ordered by their UTF-16 code units, whatever engine or insertion say',
     ],

@@ -37,8 +37,11 @@ export interface Receiver {
   close(): Promise<void>
 }
 
-/** Its caller closes it. */
-export const openReceiver = async (script: Script = () => 200): Promise<Receiver> => {
+/** Its caller closes it. To a courier another address of this machine is another host. */
+export const openReceiver = async (
+  script: Script = () => 200,
+  host = '127.0.0.1',
+): Promise<Receiver> => {
   const told: Told[] = []
   const server: Server = createServer(async (req, res) => {
     const chunks: Buffer[] = []
@@ -65,7 +68,7 @@ export const openReceiver = async (script: Script = () => 200): Promise<Receiver
     } = typeof reply === 'number' ? { status: reply } : reply
     res.writeHead(status, headers).end(body)
   })
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
+  await new Promise<void>((done) => server.listen(0, host, done))
   const { port } = server.address() as AddressInfo
   const close = (): Promise<void> =>
     new Promise((done) => {
@@ -74,7 +77,7 @@ export const openReceiver = async (script: Script = () => 200): Promise<Receiver
     })
   const at = (path: string): Told[] => told.filter((entry) => entry.path === path)
   return {
-    url: `http://127.0.0.1:${port}`,
+    url: `http://${host}:${port}`,
     port,
     told,
     at,
@@ -87,8 +90,8 @@ export const openReceiver = async (script: Script = () => 200): Promise<Receiver
 }
 
 /** The same for a test file, closed with it. */
-export const startReceiver = async (script?: Script): Promise<Receiver> => {
-  const receiver = await openReceiver(script)
+export const startReceiver = async (script?: Script, host?: string): Promise<Receiver> => {
+  const receiver = await openReceiver(script, host)
   afterAll(receiver.close)
   return receiver
 }

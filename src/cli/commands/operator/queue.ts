@@ -1,7 +1,9 @@
 /** `queue`: the queues, each with its card and its policy. */
+
 import { readFileSync } from 'node:fs'
 import type { Command } from 'commander'
 import { defined } from '../../../base/defined.ts'
+import { parseExact } from '../../../base/exact-json.ts'
 import { CliError, EXIT } from '../../exit.ts'
 import { note, oneLine, plain, print, printTable } from '../../output.ts'
 import { clientCommand, showing } from '../../program.ts'
@@ -66,7 +68,7 @@ const row = ({ name, card, policy }: Queue): string[] => [
 /** Reads JSON as typed, or from the file named after `@`. Throws CliError. */
 const jsonObject = (text: string): object => {
   try {
-    const value: unknown = JSON.parse(
+    const value: unknown = parseExact(
       text.startsWith('@') ? readFileSync(text.slice(1), 'utf8') : text,
     )
     if (typeof value === 'object' && value !== null) return value

@@ -202,6 +202,7 @@ const logIn = async (event) => {
   loginError = ''
   try {
     await login(token)
+    watch.renew()
     watch.start(queryOf(filters))
   } catch (error) {
     loginError = error.message
@@ -212,6 +213,7 @@ const logIn = async (event) => {
 const logOut = async () => {
   watch.stop()
   await logout().catch(() => undefined)
+  watch.renew()
   location.reload()
 }
 

@@ -5,7 +5,7 @@
  */
 import { keyed } from 'lit/directives/keyed.js'
 import { html } from 'lit/html.js'
-import { call } from './api.js'
+import { call, digitsOf, parseJson } from './api.js'
 
 const MAX_BUTTONS = 4
 const FATES_KEPT = 500
@@ -36,8 +36,8 @@ const typedValue = (field, typed) => {
   if (field.kind === 'choice') return field.choices[Number(typed)]
   const isJson = field.kind === 'json'
   try {
-    const value = JSON.parse(typed)
-    if (isJson || typeof value === 'number') return value
+    const value = parseJson(typed)
+    if (isJson || typeof value === 'number' || digitsOf(value)) return value
   } catch {
     // It is refused below, as what is no number is.
   }

@@ -5,6 +5,7 @@
  */
 import { ref } from 'lit/directives/ref.js'
 import { html, nothing, render, svg } from 'lit/html.js'
+import { digitsOf } from './api.js'
 import { clock, moment, shortId, soon, span, stateWord, wrong } from './words.js'
 
 const IMAGES = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif'])
@@ -12,9 +13,9 @@ const MAX_IMAGE = 4_000_000
 const MAX_CHILDREN = 200
 const OPEN_TO = 2
 
-const leaf = (value) =>
-  html`<span class=${`leaf ${value === null ? 'null' : typeof value}`} dir="auto"
-    >${typeof value === 'string' ? JSON.stringify(value) : String(value)}</span
+const leaf = (value, digits) =>
+  html`<span class=${`leaf ${value === null ? 'null' : digits ? 'number' : typeof value}`} dir="auto"
+    >${typeof value === 'string' ? JSON.stringify(value) : (digits ?? String(value))}</span
   >`
 
 const sizeWord = (value) =>
@@ -45,10 +46,12 @@ const branch = (value, depth, name) => {
   </details>`
 }
 
-const tree = (value, depth = 0, name = '') =>
-  value === null || typeof value !== 'object'
-    ? html`${name}${leaf(value)}`
+const tree = (value, depth = 0, name = '') => {
+  const digits = digitsOf(value)
+  return value === null || typeof value !== 'object' || digits !== undefined
+    ? html`${name}${leaf(value, digits)}`
     : branch(value, depth, name)
+}
 
 /** Base64 as the protocol may spell it for URLs, spelled as browsers read it. */
 const base64 = (raw) => raw.replaceAll('-', '+').replaceAll('_', '/')

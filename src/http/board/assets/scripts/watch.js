@@ -1,9 +1,10 @@
 /**
- * Keeps the state true. It applies the feed's snapshot and events as they come, reads whole cards
+ * Keeps the state true. It reads a snapshot, applies the feed's events as they come, reads whole cards
  * where an event holds only a part, and now and then reads the totals again. Where the feed cannot
  * say what was missed, it starts over.
  */
-import { feedUrl, follow, read, serverNow } from './api.js'
+import { read, serverNow } from './api.js'
+import { createFeed } from './feed/shared.js'
 import { idleOf } from './words.js'
 
 const CARDS_AT_ONCE = 100
@@ -14,8 +15,12 @@ const TOTALS_AGAIN_MS = 30_000
 const PAGE = 200
 /** Questions are ordered by the time they have left, so all of them must be here. */
 const QUESTIONS = 1000
+/** How many events may come while a snapshot is read, and how soon a failed one is read again. */
+const EARLY_AT_MOST = 10_000
+const AGAIN_MS = 2000
 
 export const createWatch = ({ state, changed, moved, connection }) => {
+  const feed = createFeed()
   let watching = new AbortController()
   let query = {}
   let totalsAt = performance.now()
@@ -100,27 +105,57 @@ export const createWatch = ({ state, changed, moved, connection }) => {
     changed()
   }
 
-  const handlers = (signal, again) => ({
-    // A board is not live before it has its snapshot.
-    open: (resumed) => resumed && connection({ kind: 'live' }),
-    event: async (kind, data) => {
-      if (signal.aborted) return
-      if (kind === 'gap') again()
-      if (kind === 'snapshot') {
-        state.reset(data)
+  const handlers = (signal, again) => {
+    /** Of the snapshot under way, events that came since its feed was opened; null after it. */
+    let early = []
+    let reading = 0
+
+    const apply = (data) => {
+      state.apply(data)
+      moved(data)
+      want([data.id])
+    }
+
+    const load = async () => {
+      reading += 1
+      const mine = reading
+      early = []
+      try {
+        const snapshot = await read('todos', query, signal)
+        if (signal.aborted || mine !== reading) return
+        state.reset(snapshot)
+        // What the snapshot holds already would be counted twice.
+        for (const data of early) if (data.position > snapshot.position) apply(data)
+        early = null
         connection({ kind: 'live' })
         void allQuestions(signal)
+        changed()
+      } catch (error) {
+        if (signal.aborted || mine !== reading) return
+        if (error.status === 401) connection({ kind: 'out' })
+        else if (error.status === 403) connection({ kind: 'refused' })
+        else again(AGAIN_MS)
       }
-      if (kind === 'transition') {
-        state.apply(data)
-        moved(data)
-        want([data.id])
-      }
-      changed()
-    },
-    lost: (since) => connection({ kind: 'lost', since }),
-    refused: (status) => connection({ kind: status === 403 ? 'refused' : 'out' }),
-  })
+    }
+
+    return {
+      // A board is not live before it has its snapshot.
+      open: (resumed) => {
+        if (!resumed || early !== null) void load()
+        else connection({ kind: 'live' })
+      },
+      event: (kind, data) => {
+        if (signal.aborted) return
+        if (kind === 'gap') return again(0)
+        if (kind !== 'transition') return
+        if (early === null) apply(data)
+        else if (early.push(data) > EARLY_AT_MOST) again(AGAIN_MS)
+        changed()
+      },
+      lost: (since) => connection({ kind: 'lost', since }),
+      refused: (status) => connection({ kind: status === 403 ? 'refused' : 'out' }),
+    }
+  }
 
   const start = (next) => {
     watching.abort()
@@ -129,13 +164,15 @@ export const createWatch = ({ state, changed, moved, connection }) => {
     query = next
     const { signal } = watching
     connection({ kind: 'connecting' })
-    const again = () => setTimeout(() => !signal.aborted && start(query), 0)
-    void follow(feedUrl(query), signal, handlers(signal, again))
+    const again = (ms) => void setTimeout(() => !signal.aborted && start(query), ms)
+    feed.watch(query, signal, handlers(signal, again))
   }
 
   return {
     start,
     stop: () => watching.abort(),
+    /** Somebody else may be logged in: what the feed tells is theirs. */
+    renew: feed.renew,
     page,
     /** Called each second, for what only time or silence changes. */
     tick() {

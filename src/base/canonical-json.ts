@@ -3,6 +3,7 @@
  * code units of their names, no blanks, numbers and strings as ECMAScript writes them. We put the
  * text together by hand, since objects list names like "10" first, whatever order they were given in.
  */
+import { ExactNumber } from './exact-json.ts'
 
 const fromText = (text: string): string => {
   // As an escape it would become another document for whoever decodes and encodes it again.
@@ -23,6 +24,7 @@ export const canonicalJson = (value: unknown): string => {
   if (typeof value === 'number' && !Number.isFinite(value)) {
     throw new TypeError(`${value} has no canonical form`)
   }
+  if (value instanceof ExactNumber) return value.text
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
   const members = Object.entries(value)

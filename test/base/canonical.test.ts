@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { canonicalJson } from '../../src/domain/canonical-json.ts'
+import { canonicalJson } from '../../src/base/canonical-json.ts'
 import type { Json } from '../../src/domain/todo.ts'
 
 test('numbers, strings and literals are written as RFC 8785 has them', () => {
