@@ -381,8 +381,11 @@ test('a frame is one line of whole JSON-RPC under the id of its own call, with o
     })
     return response.text()
   }
+  const streams = () => metric(app, 'switchboard_streams_open{kind="a2a"}')
+  // Those of the tests before are over, also at the server.
+  await until(async () => (await streams()) === 0)
   const texts = Promise.all([open('s1'), open(42)])
-  await until(async () => (await metric(app, 'switchboard_streams_open{kind="a2a"}')) === 2)
+  await until(async () => (await streams()) === 2)
   const long = `one\r\ntwo\n\n${'x'.repeat(1_000_000)}`
   await say(todo, long)
   await worker.call('todos.complete', todo.held)

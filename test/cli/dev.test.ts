@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process'
 import path from 'node:path'
 import { afterAll, expect, test } from 'vitest'
+import { metric } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 import { banner, endDev, folder, groups, leftovers, paste, startDev } from './dev.ts'
 
@@ -44,6 +45,9 @@ test('dev prints addresses, tokens and commands that work as pasted; Ctrl-C ends
   expect((await paste(send!)).stdout).toContain('input-required')
   expect((await paste(answer!)).stdout).toContain('input-required')
   expect((await paste(answer!.replace(/'[^']*'$/, "'3'"))).stdout).toContain('done')
+  const boards = () => metric({ url }, 'switchboard_streams_open{kind="board"}')
+  // The server takes a moment to tell a command that has ended from one that only stopped sending.
+  await until(async () => (await boards()) === 0, { what: 'no board is watched yet' })
   const watching = spawn('sh', ['-c', watch!], {
     env: { PATH: process.env.PATH, HOME: folder },
     detached: true,
@@ -54,9 +58,7 @@ test('dev prints addresses, tokens and commands that work as pasted; Ctrl-C ends
   watching.stdout.on('data', (chunk: Buffer) => {
     seen += chunk
   })
-  const boards = async (): Promise<boolean> =>
-    /switchboard_streams_open\{kind="board"\} 1/.test(await (await fetch(`${url}/metrics`)).text())
-  await until(boards, { what: 'the watching command is connected' })
+  await until(async () => (await boards()) === 1, { what: 'the watching command is connected' })
   const another = paste(send!)
   await until(() => seen.includes('input-required'), { what: 'the board, watched' })
   process.kill(-watching.pid!, 'SIGTERM')

@@ -3,7 +3,7 @@ import { EVERYTHING } from '../../src/domain/endpoint.ts'
 import { revokeEndpoint } from '../../src/store/admin/endpoints.ts'
 import { readClaimed } from '../../src/store/move/claim.ts'
 import { transitionDue, transitionOne, tryTransition } from '../../src/store/move/move.ts'
-import { openDatabase } from '../../src/store/postgres/database.ts'
+import { openDatabase, type Session } from '../../src/store/postgres/database.ts'
 import { openStore } from '../support/database/store.ts'
 import { addWorker } from '../support/database/worker-endpoint.ts'
 
@@ -113,6 +113,34 @@ test('a holder whose lease has lapsed can no longer write, before and after some
   await expect(transitionOne(database, 'complete', id, held, EVERYTHING)).rejects.toMatchObject({
     kind: 'stale_fence',
   })
+})
+
+/** Completes a todo whose question is answered after the statement moved nothing, before the look says why. */
+const completeMeanwhile = async (through: number) => {
+  const id = await add()
+  const [taken] = await claim(['q'], 1)
+  const held = { endpoint: worker, fence: taken!.view.todo.fence }
+  const message = { messageId: 'm', role: 'ROLE_USER' as const, parts: [{ text: 'x' }] }
+  await transitionOne(database, 'interrupt', id, { ...held, asked: 'input-required' }, EVERYTHING)
+  const answering: Session = {
+    ...database,
+    run: async (statement, values) => {
+      if (statement.name.startsWith('todo_standing')) {
+        expect(await tryTransition(database, 'resume', id, { message })).not.toBeNull()
+      }
+      return database.run(statement, values)
+    },
+  }
+  const completed = transitionOne(answering, 'complete', id, { ...held, through }, EVERYTHING)
+  return completed.finally(() => tryTransition(database, 'cancel', id, {}))
+}
+
+test('a completion that the row allows by the time of the look at what was in its way goes through', async () => {
+  expect(await completeMeanwhile(4)).toMatchObject({ todo: { state: 'done', unread: 0 } })
+})
+
+test('a completion that does not acknowledge what came meanwhile is refused for unread messages', async () => {
+  await expect(completeMeanwhile(3)).rejects.toMatchObject({ kind: 'unread_messages' })
 })
 
 test('a lapsed lease at the attempt cap is not claimed again: the reaper ends it', async () => {

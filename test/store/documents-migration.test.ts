@@ -8,7 +8,7 @@ import { databaseBefore } from '../support/database/before-migration.ts'
 import { withClient } from '../support/database/database.ts'
 import { saying } from '../support/steps.ts'
 
-const LAST = '0013_todo_documents'
+const LAST = '0016_todo_documents'
 const { url: databaseUrl, drop } = await databaseBefore(LAST)
 afterAll(drop)
 

@@ -6,7 +6,7 @@ import { migrate } from '../../src/store/postgres/migrate.ts'
 import { databaseBefore } from '../support/database/before-migration.ts'
 import { withClient } from '../support/database/database.ts'
 
-const LAST = '0015_installation_keys'
+const LAST = '0013_installation_keys'
 
 test('it adds a table and touches nothing else; nodes that begin together agree on a key', async () => {
   const { url, drop } = await databaseBefore(LAST)

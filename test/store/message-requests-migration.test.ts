@@ -7,7 +7,7 @@ import { a2aClient, agentClient, textMessage } from '../support/clients/actors.t
 import { databaseBefore } from '../support/database/before-migration.ts'
 import { withClient } from '../support/database/database.ts'
 
-const { url: databaseUrl, drop } = await databaseBefore('0016_message_requests')
+const { url: databaseUrl, drop } = await databaseBefore('0014_message_requests')
 afterAll(drop)
 
 test('a task of before is claimed as one whose client said nothing, and takes messages that say more', async () => {
@@ -32,7 +32,7 @@ test('a task of before is claimed as one whose client said nothing, and takes me
     )
     await session.query(add, [id, 1, 'm'])
   })
-  expect((await migrate(databaseUrl)).applied).toContain('0016_message_requests')
+  expect((await migrate(databaseUrl)).applied).toContain('0014_message_requests')
 
   const node = await startNode(databaseUrl)
   try {

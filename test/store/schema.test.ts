@@ -98,10 +98,10 @@ test('starts that race migrate an empty database once', async () => {
       '0010_retention',
       '0011_lease_probe',
       '0012_todo_counts',
-      '0015_installation_keys',
-      '0013_todo_documents',
-      '0016_message_requests',
-      '0017_chunk_keys',
+      '0013_installation_keys',
+      '0014_message_requests',
+      '0015_chunk_keys',
+      '0016_todo_documents',
     ])
     expect(await pendingMigrations(clone.url)).toEqual([])
   } finally {

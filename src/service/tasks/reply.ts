@@ -130,8 +130,8 @@ export const createReply = (parts: ReplyParts): Reply => {
     const accepted = await replyTo(database, todo, change, keep)
     if (!accepted) {
       const verb = change.question === undefined ? 'message' : 'resume'
-      const why = await whyNot(database, verb, todo.id, change, scope)
-      if (why.kind === 'limit') throw why
+      const { refusal } = await whyNot(database, verb, todo.id, change, scope)
+      if (refusal.kind === 'limit') throw refusal
       return null
     }
     const { moved, outcome } = accepted

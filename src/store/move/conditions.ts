@@ -62,6 +62,9 @@ export const COME_DUE_AT = 'coalesce(t.next_retry_at, t.due_at)'
 export const READ_NOW = sql`(select count(*) from messages m where m.todo_id = t.id and m.owed
   and m.seq > t.acknowledged_seq and m.seq <= coalesce(${$.through}::int, 0))::int`
 
+/** Nothing is owed beyond what `through` acknowledges. */
+export const READ_ALL = sql`(t.unread = 0 or t.unread = ${READ_NOW})`
+
 const CHILD = 'select from todos c where c.id = any(t.join_ids)'
 
 /**
@@ -139,7 +142,7 @@ const CONDITIONS: Readonly<Record<Condition, Sql | string>> = {
   leftBy: sql`t.queue = any(${$.queues}::text[]) and (t.owner = ${$.endpoint}::uuid
     or (t.owner is null and exists (select from attempts a where a.todo_id = t.id
       and a.seq = t.attempts_total and a.ended_at is null and a.endpoint_id = ${$.endpoint}::uuid)))`,
-  readAll: sql`(t.unread = 0 or t.unread = ${READ_NOW})`,
+  readAll: READ_ALL,
 }
 
 const AND = '\n    and '

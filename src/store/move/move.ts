@@ -33,7 +33,7 @@ import { scopeSql, scopeValues } from '../todos/scope.ts'
 import { HELD_BYTES, HELD_DOCUMENTS, MAY_HOLD } from '../todos/size.ts'
 import { topics } from '../wake/topics.ts'
 import { type BatchItem, batchValues, type Change, parameters } from './change.ts'
-import { FREE } from './conditions.ts'
+import { FREE, READ_ALL } from './conditions.ts'
 import {
   ANSWER_WAITS,
   due,
@@ -180,7 +180,8 @@ const transition = async (
 
 /**
  * Moves one todo, or says why not: not_found, stale_fence, wrong_state (with the state),
- * unread_messages, duplicate (a message, or a chunk's key, that this todo already has).
+ * unread_messages, duplicate (a message, or a chunk's key, that this todo already has). Where the row
+ * has come to allow a holder's verb by the time we look, the verb is tried once more.
  */
 export const transitionOne = async (
   session: Session,
@@ -190,7 +191,10 @@ export const transitionOne = async (
   scope: Scope,
 ): Promise<Moved> => {
   const moved = await tryTransition(session, verb, id, change)
-  return moved ?? Promise.reject(await whyNot(session, verb, id, change, scope))
+  if (moved) return moved
+  const { refusal, isOver } = await whyNot(session, verb, id, change, scope)
+  const late = isOver ? await tryTransition(session, verb, id, change) : null
+  return late ?? Promise.reject(refusal)
 }
 
 /** What a todo has once: a message of an id, an artifact's chunk of a key, a send of a key. */
@@ -349,7 +353,7 @@ interface Standing {
   state: State
   owner: string | null
   fence: string
-  unread: number
+  readAll: boolean
   free: boolean
   documents: number
   bytes: number
@@ -359,12 +363,18 @@ interface Standing {
 
 const readStanding = statement<Standing>(
   'todo_standing',
-  sql`select t.state, t.owner, t.fence, t.unread, ${FREE} as free,
+  sql`select t.state, t.owner, t.fence, ${READ_ALL} as "readAll", ${FREE} as free,
     ${HELD_DOCUMENTS('t')} as documents, ${HELD_BYTES('t')}::float8 as bytes,
     ${MAY_HOLD('documents')}::float8 as may_hold_documents,
     ${MAY_HOLD('bytes')}::float8 as may_hold_bytes
   from todos t where t.id = ${$.id}::uuid and ${scopeSql('t')}`,
 )
+
+interface Obstacle {
+  refusal: Refusal
+  /** Nothing stands in the way any more: the row moved between the two looks. */
+  isOver: boolean
+}
 
 /** Why `verb` did not move this todo. */
 export const whyNot = async (
@@ -373,25 +383,33 @@ export const whyNot = async (
   id: string,
   change: Change,
   scope: Scope,
-): Promise<Refusal> => {
-  const [row] = await session.run(readStanding, { id, ...scopeValues(scope) })
-  if (!row) return new Refusal('not_found')
+): Promise<Obstacle> => {
+  const because = (refusal: Refusal): Obstacle => ({ refusal, isOver: false })
+  const values = { id, through: change.through, ...scopeValues(scope) }
+  const [row] = await session.run(readStanding, values)
+  if (!row) return because(new Refusal('not_found'))
   const { by, from, when } = rule(verb)
   const detail = { id, state: row.state }
   const holds = row.owner === change.endpoint && row.fence === change.fence
   const lapsed = row.free && row.state === 'claimed'
-  if (by === 'agent' && (!holds || lapsed)) return new Refusal('stale_fence', detail)
-  if (!from.includes(row.state)) return new Refusal('wrong_state', detail)
-  if (when.includes('readAll') && row.unread > 0) return new Refusal('unread_messages', { id })
+  if (by === 'agent' && (!holds || lapsed)) return because(new Refusal('stale_fence', detail))
+  const refusal = new Refusal('wrong_state', detail)
+  if (!from.includes(row.state)) return because(refusal)
+  if (when.includes('readAll') && !row.readAll)
+    return because(new Refusal('unread_messages', { id }))
+  const full = whyFull(verb, id, row, change)
+  if (full) return because(full)
+  // This look checks every condition of a holder's verb, but not every one of the others.
+  return { refusal, isOver: by === 'agent' }
+}
+
+const whyFull = (verb: Verb, id: string, row: Standing, change: Change): Refusal | null => {
   const { bytes } = parameters(change)
-  if (bringsDocument(verb) && bytes !== null) {
-    const reserveOf = (of: keyof typeof HOLDS) => (usesReserve(verb) ? HOLDS[of].reserve : 0)
-    const full = row.documents >= row.may_hold_documents + reserveOf('documents')
-    const left = row.may_hold_bytes + reserveOf('bytes') - row.bytes
-    if (full || Number(bytes) > left) return noRoom(id, row, full)
-  }
-  // It would be allowed now: the row moved between the two looks.
-  return new Refusal('wrong_state', detail)
+  if (!bringsDocument(verb) || bytes === null) return null
+  const reserveOf = (of: keyof typeof HOLDS) => (usesReserve(verb) ? HOLDS[of].reserve : 0)
+  const full = row.documents >= row.may_hold_documents + reserveOf('documents')
+  const left = row.may_hold_bytes + reserveOf('bytes') - row.bytes
+  return full || Number(bytes) > left ? noRoom(id, row, full) : null
 }
 
 const noRoom = (id: string, row: Standing, full: boolean): Refusal =>

@@ -18,10 +18,10 @@ import * as answerLinks from '../../../migrations/0009_answer_links.ts'
 import * as retention from '../../../migrations/0010_retention.ts'
 import * as leaseProbe from '../../../migrations/0011_lease_probe.ts'
 import * as todoCounts from '../../../migrations/0012_todo_counts.ts'
-import * as todoDocuments from '../../../migrations/0013_todo_documents.ts'
-import * as installationKeys from '../../../migrations/0015_installation_keys.ts'
-import * as messageRequests from '../../../migrations/0016_message_requests.ts'
-import * as chunkKeys from '../../../migrations/0017_chunk_keys.ts'
+import * as installationKeys from '../../../migrations/0013_installation_keys.ts'
+import * as messageRequests from '../../../migrations/0014_message_requests.ts'
+import * as chunkKeys from '../../../migrations/0015_chunk_keys.ts'
+import * as todoDocuments from '../../../migrations/0016_todo_documents.ts'
 import { sleep } from '../../base/time.ts'
 
 interface Migration {
@@ -49,10 +49,10 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0010_retention', ...retention, down },
   { name: '0011_lease_probe', ...leaseProbe, down },
   { name: '0012_todo_counts', ...todoCounts, down },
-  { name: '0015_installation_keys', ...installationKeys, down },
-  { name: '0013_todo_documents', ...todoDocuments, down },
-  { name: '0016_message_requests', ...messageRequests, down },
-  { name: '0017_chunk_keys', ...chunkKeys, down },
+  { name: '0013_installation_keys', ...installationKeys, down },
+  { name: '0014_message_requests', ...messageRequests, down },
+  { name: '0015_chunk_keys', ...chunkKeys, down },
+  { name: '0016_todo_documents', ...todoDocuments, down },
 ]
 
 /** The database was migrated by a newer switchboard than this one. */

@@ -16,8 +16,7 @@ export const MESSAGE = columnsOf<StoredMessage>()([
 /** What it takes, known from the row; of a row of before it has to be measured. */
 export const MESSAGE_BYTES = (m: string): string =>
   `coalesce(${m}.bytes, octet_length(${m}.message::text))`
-export const CHUNK_BYTES = (a: string): string =>
-  `coalesce(${a}.bytes, octet_length(${a}.artifact::text))`
+const CHUNK_BYTES = (a: string): string => `coalesce(${a}.bytes, octet_length(${a}.artifact::text))`
 
 export type Chunk = ChunkOf<Artifact>
 

@@ -227,7 +227,14 @@ test('an answer that waits for its line keeps its stream open until the agent ha
   })
   expect(wordOf(await nextOf(stream))).toBe('task input-required which?')
   await hand.call('todos.complete', busy.held)
-  const { messages } = await hand.call('todos.messages', { ...asking.held, waitMs: 25_000 })
+  // The answer is there to be read before its line has let the agent go on.
+  const { messages } = await until(
+    async () => {
+      const read = await hand.call('todos.messages', asking.held)
+      return read.state === 'claimed' && read
+    },
+    { what: 'the agent goes on' },
+  )
   await hand.call('todos.complete', { ...asking.held, acknowledge: messages[0].seq })
   expect(wordsOf(await stream.rest())).toEqual(['working', 'completed final'])
 })

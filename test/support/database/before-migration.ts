@@ -1,23 +1,25 @@
-/** A database as it was before one of the migrations. */
+/** Databases as they were before one of the migrations. */
 import { randomUUID } from 'node:crypto'
-import knexFactory from 'knex'
+import knexFactory, { type Knex } from 'knex'
 import { inject } from 'vitest'
 import { knexConfig } from '../../../src/store/postgres/migrate.ts'
 import { type Database, urlOf, withClient } from './database.ts'
 
-/** With all migrations before `last`, and nothing in it. Its caller drops it. */
-export const databaseBefore = async (last: string): Promise<Database> => {
+interface Pending {
+  name: string
+}
+
+const create = async (apply: (knex: Knex) => Promise<void>): Promise<Database> => {
   const { url, run } = inject('postgres')
   const name = `${run}_before_${randomUUID().slice(0, 8)}`
   await withClient(url, (client) => client.query(`create database ${name}`))
   const databaseUrl = urlOf(url, name)
   const knex = knexFactory(knexConfig(databaseUrl))
-  const next = async (): Promise<string> => {
-    const [, pending] = (await knex.migrate.list()) as [unknown, { name: string }[]]
-    return pending[0]!.name
+  try {
+    await apply(knex)
+  } finally {
+    await knex.destroy()
   }
-  while ((await next()) !== last) await knex.migrate.up()
-  await knex.destroy()
   return {
     url: databaseUrl,
     drop: async () => {
@@ -26,12 +28,21 @@ export const databaseBefore = async (last: string): Promise<Database> => {
   }
 }
 
-/** Applies what is missing but this one, however much of it comes later. */
-export const migrateAllBut = async (databaseUrl: string, last: string): Promise<void> => {
-  const knex = knexFactory(knexConfig(databaseUrl))
-  const [, pending] = (await knex.migrate.list()) as [unknown, { name: string }[]]
-  for (const { name } of pending) {
-    if (name !== last) await knex.migrate.up({ name })
-  }
-  await knex.destroy()
-}
+const pending = async (knex: Knex): Promise<Pending[]> => (await knex.migrate.list())[1]
+
+/** With all migrations before `last`, and nothing in it. Its caller drops it. */
+export const databaseBefore = async (last: string): Promise<Database> =>
+  create(async (knex) => {
+    while ((await pending(knex))[0]!.name !== last) await knex.migrate.up()
+  })
+
+/**
+ * With all migrations but one, so that today's statements run on what stands for nodes of before it.
+ * Its caller drops it.
+ */
+export const databaseWithout = async (migration: string): Promise<Database> =>
+  create(async (knex) => {
+    for (const { name } of await pending(knex)) {
+      if (name !== migration) await knex.migrate.up({ name })
+    }
+  })
