@@ -28,7 +28,8 @@ export const up = async (knex: Knex): Promise<void> => {
 
     create or replace function todo_document_bytes(id uuid) returns bigint language plpgsql stable as $$
       begin
-        return coalesce((select sum(coalesce(m.bytes, octet_length(m.message::text)))
+        return coalesce((select sum(coalesce(m.bytes, octet_length(m.message::text)
+              + coalesce(octet_length(m.request::text), 0) + coalesce(octet_length(m.schema::text), 0)))
             from messages m where m.todo_id = $1), 0)
           + coalesce((select sum(coalesce(a.bytes, octet_length(a.artifact::text)))
             from artifacts a where a.todo_id = $1), 0)

@@ -141,6 +141,59 @@ test('what comes in is counted as it is stored, whichever way it came', async ()
   await expectCounted()
 })
 
+/** What is kept beside a document, in about 2000 bytes of it. */
+const BESIDE: Record<string, (todo: Claimed, text: string) => Promise<unknown>> = {
+  'the metadata and modes of a request': ({ id }, text) =>
+    a2a
+      .call('SendMessage', {
+        message: textMessage('y', { taskId: id }),
+        metadata: { text },
+        configuration: { returnImmediately: true },
+      })
+      .then(({ error }) => error && Promise.reject(error.data[0])),
+  'the metadata of todos.say': ({ held }, text) =>
+    worker.call('todos.say', { ...held, message: saying('y'), metadata: { text } }),
+  'the metadata of todos.artifact': ({ held }, text) =>
+    worker.call('todos.artifact', {
+      ...held,
+      artifact: { artifactId: 'a', ...saying('y') },
+      metadata: { text },
+    }),
+  'the metadata of todos.progress': ({ held }, text) =>
+    worker.call('todos.progress', { ...held, metadata: { text } }),
+}
+
+test.each(Object.entries(BESIDE))(
+  '%s counts, and is refused where there is no room',
+  async (_, say) => {
+    const todo = await held()
+    const first = await countedIn(todo.id)
+    await say(todo, 'z'.repeat(2000))
+    const second = await countedIn(todo.id)
+    expect(second.documents).toBe(first.documents + 1)
+    expect(second.bytes).toBeGreaterThan(first.bytes + 2000)
+    await fill(todo.id, { bytes: MOST_BYTES - second.bytes - 1000 })
+    const before = await rowCounts(app)
+    await expect(say(todo, 'z'.repeat(2000))).rejects.toBeDefined()
+    expect(await rowCounts(app)).toEqual(before)
+    await worker.call('todos.progress', { ...todo.held, note: 'a note always has room' })
+    await operate(app, 'todos.cancel', { id: todo.id })
+  },
+)
+
+test('the schema of a question counts', async () => {
+  const schemaOf = (length: number) => ({ type: 'object', title: 'z'.repeat(length) })
+  const bytesWith = async (length: number): Promise<number> => {
+    const todo = await held()
+    await ask(worker, todo, 'Which?', { schema: schemaOf(length) })
+    const { bytes } = await countedIn(todo.id)
+    await operate(app, 'todos.cancel', { id: todo.id })
+    return bytes
+  }
+  // It is kept twice: beside the question, to check the answer, and in it, for who answers.
+  expect((await bytesWith(3000)) - (await bytesWith(1000))).toBe(4000)
+})
+
 test('a full todo can be ended in every way, with a message while the reserve lasts, and without one always', async () => {
   const ends: [string, Record<string, unknown>][] = [
     ['todos.complete', {}],

@@ -3,7 +3,7 @@
  * canceled, retried and deleted as they are, and they are done while it is under way.
  * Field cases: a large todo before small ones.
  */
-import { expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { createAgent } from '../../src/agent-kit/agent.ts'
 import type { Context } from '../../src/agent-kit/context.ts'
 import { startApp } from '../support/app.ts'
@@ -49,6 +49,23 @@ const large = await makeLarge()
 const small: string[] = []
 for (const text of ['one', 'two', 'three']) small.push((await a2a.submit(text)).id)
 
+/** How long each takes of the large one and of a small one, for whoever reads the test's output. */
+const times = new Map<string, number[]>()
+const timed = async <T>(what: string, call: () => Promise<T>): Promise<T> => {
+  const start = performance.now()
+  try {
+    return await call()
+  } finally {
+    times.set(what, [...(times.get(what) ?? []), performance.now() - start])
+  }
+}
+afterAll(() => {
+  for (const [what, [ofLarge, ofSmall]] of times) {
+    const beside = ofSmall === undefined ? '' : `, of a small one ${ofSmall.toFixed(0)} ms`
+    process.stdout.write(`${what}: ${ofLarge?.toFixed(0)} ms${beside}\n`)
+  }
+})
+
 /** All pages of `todos.documents`, the largest of them in bytes. */
 const readAll = async (call: (after: number) => Promise<Answer>) => {
   const documents: Answer[] = []
@@ -63,14 +80,15 @@ const readAll = async (call: (after: number) => Promise<Answer>) => {
 }
 
 test('it is claimed by itself, and the small ones behind it are claimed by the next', async () => {
-  const { todos } = await worker.call('todos.claim', { limit: 10 })
+  const claim = () => timed('claim', () => worker.call('todos.claim', { limit: 10 }))
+  const { todos } = await claim()
   const [first] = todos
   expect(todos.map(({ id }: Answer) => id)).toEqual([large.id])
   expect(first.message.parts).toEqual([{ text: 'the large one' }])
   expect(first.omitted).toEqual({ messages: 0, artifactBytes: expect.any(Number) })
   expect(first.omitted.artifactBytes).toBeGreaterThan(30 * MIB)
   expect(first.artifacts).toEqual([])
-  const rest = await worker.call('todos.claim', { limit: 10 })
+  const rest = await claim()
   expect(rest.todos.map(({ id }: Answer) => id)).toEqual(small)
 
   const held = { id: first.id, fence: first.fence }
@@ -142,15 +160,20 @@ test('a handler of the kit sees all of it, while the small ones are done beside 
 })
 
 test('its client, its operator and the board see it, as much of it as an answer shows', async () => {
-  const task = await a2a.get(large.id)
+  const task = await timed('GetTask', () => a2a.get(large.id))
+  await timed('GetTask', () => a2a.get(small[0]!))
   expect(task.artifacts[0].parts).toHaveLength(CHUNKS)
   expect(task.metadata?.['urn:switchboard:omitted']).toBeUndefined()
-  const { tasks } = (await a2a.call('ListTasks', { pageSize: 10, includeArtifacts: true })).result
+  const { tasks } = await timed('ListTasks with artifacts', async () => {
+    const params = { pageSize: 10, includeArtifacts: true }
+    return (await a2a.call('ListTasks', params)).result
+  })
   expect(tasks.map(({ id }: Answer) => id)).toContain(large.id)
-  const shown = await operate(app, 'todos.show', { id: large.id })
+  const shown = await timed('todos.show', () => operate(app, 'todos.show', { id: large.id }))
+  await timed('todos.show', () => operate(app, 'todos.show', { id: small[0] }))
   expect(shown.events.length).toBeGreaterThan(CHUNKS)
-  const { documents } = await readAll((after) =>
-    operate(app, 'todos.documents', { id: large.id, after }),
+  const { documents } = await timed('all of todos.documents', () =>
+    readAll((after) => operate(app, 'todos.documents', { id: large.id, after })),
   )
   expect(documents.length).toBe(CHUNKS + 2)
   expect((await operate(app, 'todos.list', {})).todos.map(({ id }: Answer) => id)).toContain(
@@ -186,7 +209,7 @@ test('beyond what an answer holds GetTask says so, and all else goes on', async 
 })
 
 test('it is retried, the new one is canceled, and both are deleted', async () => {
-  const again = await operate(app, 'todos.retry', { id: large.id })
+  const again = await timed('todos.retry', () => operate(app, 'todos.retry', { id: large.id }))
   expect(again.message.parts).toEqual([{ text: 'the large one' }])
   const todo = await worker.claim()
   expect(todo.id).toBe(again.id)
@@ -194,15 +217,22 @@ test('it is retried, the new one is canceled, and both are deleted', async () =>
     const artifact = { artifactId: String(n), ...saying(CHUNK) }
     await worker.call('todos.artifact', { ...todo.held, artifact })
   }
-  expect((await a2a.call('CancelTask', { id: again.id })).result.status.state).toBe(
-    'TASK_STATE_CANCELED',
-  )
-  await app.sql(`update todos set finished_at = now() - interval '3 days' where queue = 'desk'`)
-  await until(async () => {
-    const [left] = await app.sql<{ todos: number; artifacts: number }>(
-      `select (select count(*)::int from todos where queue = 'desk') as todos,
-        (select count(*)::int from artifacts) as artifacts`,
+  const other = (await a2a.submit('a small one')).id
+  for (const id of [again.id, other]) {
+    const { result } = await timed('CancelTask', () => a2a.call('CancelTask', { id }))
+    expect(result.status.state).toBe('TASK_STATE_CANCELED')
+  }
+  const rowsOf = async (id: string): Promise<number> => {
+    const [found] = await app.sql<{ rows: number }>(
+      `select (select count(*)::int from todos where id = $1)
+        + (select count(*)::int from artifacts where todo_id = $1) as rows`,
+      [id],
     )
-    return left?.todos === 0 && left.artifacts === 0
-  })
+    return found!.rows
+  }
+  for (const id of [large.id, small[0]!, again.id, other]) {
+    const old = `update todos set finished_at = now() - interval '3 days' where id = $1`
+    await app.sql(old, [id])
+    await timed('deleted', () => until(async () => (await rowsOf(id)) === 0))
+  }
 })

@@ -78,12 +78,17 @@ const documentsIn = ({
   request,
   artifact,
   result,
+  schema,
+  detail,
   keptAs,
 }: Change): Record<string, unknown> => {
-  if (!message && !artifact && !result) return { bytes: null, result_bytes: null }
+  const metadata = detail?.metadata
+  if (!message && !artifact && !result && !metadata) return { bytes: null, result_bytes: null }
   const messageJson = message && exactText(message)
   const requestJson = request && exactText(request)
+  const schemaJson = schema && exactText(schema)
   const resultJson = result && exactText(result)
+  const beside = sizeOf(requestJson) + sizeOf(schemaJson) + sizeOf(metadata && exactText(metadata))
   const resultBytes = sizeOf(resultJson)
   return {
     message: messageJson,
@@ -95,7 +100,8 @@ const documentsIn = ({
     last_chunk: artifact?.lastChunk,
     chunk_key: artifact?.key,
     result: resultJson,
-    bytes: sizeOf(messageJson) + sizeOf(requestJson) + sizeOf(artifact?.json) + resultBytes,
+    schema: schemaJson,
+    bytes: sizeOf(messageJson) + sizeOf(artifact?.json) + beside + resultBytes,
     result_bytes: resultBytes,
   }
 }
@@ -116,7 +122,6 @@ export const parameters = (change: Change): Record<string, unknown> => ({
   due_seconds: change.dueSeconds,
   direct: change.direct,
   max_wait_seconds: change.maxWaitSeconds,
-  schema: change.schema && exactText(change.schema),
   question: change.question,
   children: change.children,
   join_until: change.joinUntil,

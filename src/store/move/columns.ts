@@ -93,12 +93,22 @@ const LEASE: Readonly<Record<Rule['lease'], Columns>> = {
   keep: {},
 }
 
-/** The sums of what the todo holds (conditions.ts has asked whether there is room). */
-const holdsMore = (verb: Verb): Columns => ({
-  documents: sql`${HELD_DOCUMENTS('t')}
-    + case when ${verbSql(verb).artifact ? 'false' : sql`${$.message}::json is null`} then 0 else 1 end`,
-  document_bytes: sql`${HELD_BYTES('t')} + coalesce(${$.bytes}::int, 0)`,
-})
+/** The sums of what the todo holds (verbs.ts has asked whether there is room). */
+const holdsMore = (verb: Verb): Columns => {
+  const { artifact, metadata } = verbSql(verb)
+  const bytes = sql`${HELD_BYTES('t')} + coalesce(${$.bytes}::int, 0)`
+  if (metadata) {
+    // Most bring none, and are no reason to count a row of before.
+    const whereSome = (more: SqlPart, column: string): Sql =>
+      sql`case when ${$.bytes}::int is null then t.${column} else ${more} end`
+    return {
+      documents: whereSome(`${HELD_DOCUMENTS('t')} + 1`, 'documents'),
+      document_bytes: whereSome(bytes, 'document_bytes'),
+    }
+  }
+  const brought = artifact ? '1' : sql`case when ${$.message}::json is null then 0 else 1 end`
+  return { documents: sql`${HELD_DOCUMENTS('t')} + ${brought}`, document_bytes: bytes }
+}
 
 /** The alarm follows from the other columns, as they are after the move. */
 const withAlarm = (columns: Columns): Columns => {

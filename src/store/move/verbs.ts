@@ -34,6 +34,8 @@ export interface VerbSql {
   }
   /** It brings an artifact. */
   artifact?: true
+  /** Its event may carry metadata, which counts as a document. */
+  metadata?: true
   /** It acknowledges the messages up to `through`. */
   acknowledges?: true
   /** When a failure is tried again; null for the last. */
@@ -117,7 +119,7 @@ const VERB_SQL = {
     },
     one: 'prepared',
   },
-  progress: { one: 'prepared', batched: true },
+  progress: { metadata: true, one: 'prepared', batched: true },
   say: { message: {}, one: 'prepared', batched: true },
   artifact: { artifact: true, one: 'prepared', batched: true },
   fork: { one: 'prepared' },
@@ -251,8 +253,10 @@ export const SWEEP_VERBS = verbsWith('sweep')
 export const LINE_VERBS: readonly VerbsWith<'line'>[] = ['resumeLater', 'answerLater', 'unblock']
 
 /** It may bring a document, for which there must be room in the todo. */
-export const bringsDocument = (verb: Verb): boolean =>
-  verbSql(verb).message !== undefined || verbSql(verb).artifact === true
+export const bringsDocument = (verb: Verb): boolean => {
+  const { message, artifact, metadata } = verbSql(verb)
+  return message !== undefined || artifact === true || metadata === true
+}
 
 /** Answers, and what ends the holder's attempt, may use the reserve. */
 export const usesReserve = (verb: Verb): boolean => {
