@@ -10,8 +10,6 @@ export const IDEMPOTENCY_MEMBER = 'urn:switchboard:idempotency-key'
 /** The member that says how long the call waits. Like the configuration, it is about the answer. */
 export const WAIT_MEMBER = 'urn:switchboard:wait'
 
-export { DISCARDED_MEMBER } from '../base/chunks.ts'
-
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 export type JsonObject = { [key: string]: Json }
 
