@@ -3,7 +3,6 @@
  * from the access that it entered with.
  */
 import { defined } from '../../base/defined.ts'
-import { ARTIFACT_BYTES } from '../../domain/budget.ts'
 import type { Caller, Endpoint, Scope } from '../../domain/endpoint.ts'
 import { orNotFound, Refusal } from '../../domain/errors.ts'
 import type { BusyPolicy, Timeouts } from '../../domain/policy.ts'
@@ -72,8 +71,6 @@ export interface ClientService {
    */
   send(send: Send, access: Access): Promise<Sent>
   get(id: string, scope: Scope): Promise<TodoView>
-  /** As `get`, but refused with limit where its artifacts are more than one answer holds. */
-  getWhole(id: string, scope: Scope): Promise<TodoView>
   list(filter: TodoFilter, scope: Scope): Promise<TodoPage>
   /**
    * A todo canceled before is returned as it is. `reason` is for its holder. Refuses: not_found,
@@ -93,9 +90,6 @@ interface ClientParts extends Pick<Parts, 'database' | 'registry' | 'metrics' | 
   sendRate: SendRate
   push: Pick<Push, 'vet'>
 }
-
-const tooLarge = (bytes: number): string =>
-  `Its artifacts come to ${bytes} bytes, and an answer holds ${ARTIFACT_BYTES} at most`
 
 export const createClientService = (parts: ClientParts): ClientService => {
   const { database, registry, reply, submitter, keys, sendRate, push, metrics, pages } = parts
@@ -135,13 +129,6 @@ export const createClientService = (parts: ClientParts): ClientService => {
       })
     },
     get: async (id, scope) => orNotFound(await readBatched({ id, scope })),
-    getWhole: async (id, scope) => {
-      const view = orNotFound(await readBatched({ id, scope }))
-      const bytes = view.omitted?.artifactBytes ?? 0
-      // A task whose artifacts were left out would be taken for one that has none.
-      if (bytes > 0) throw new Refusal('limit', { id, limit: ARTIFACT_BYTES }, tooLarge(bytes))
-      return view
-    },
     list: (filter, scope) =>
       pages.read({ list: 'tasks', reader: scope }, filter, (page) =>
         listTodos(database, page, scope),
