@@ -101,6 +101,63 @@ test('a todo of a third of a gigabyte is worked, shown and canceled like any oth
   expect(child.exitCode, log.join('\n')).toBeNull()
 })
 
+test('97 MB of artifacts that were handed back hold up none of the small todos behind them', async () => {
+  const { client, agent } = await app.queue('copies', { contexts: 'parallel' })
+  const sender = a2aClient(url, 'copies', client.token)
+  const taker = agentClient(url, agent.token)
+  const { id } = await sender.submit('the large one')
+  await taker.call('todos.release', (await taker.claim()).held)
+  await app.sql(
+    `insert into artifacts (todo_id, artifact_id, seq, append, last_chunk, artifact)
+    select $1, 'a', n + 10, n > 1, false, ('{"artifactId":"a","parts":[{"text":"'
+      || repeat(md5(n::text), 31250) || '"}]}')::json
+    from generate_series(1, 97) n`,
+    [id],
+  )
+  await app.sql(
+    `insert into events (todo_id, seq, queue, context_id, verb, artifact_id, from_state, to_state, attempt,
+      fence, at)
+    select $1, n + 10, 'copies', 'c', 'artifact', 'a', 'claimed', 'claimed', 1, 1, now()
+    from generate_series(1, 97) n`,
+    [id],
+  )
+  await app.sql(
+    'update todos set seq = 107, documents = null, document_bytes = null where id = $1',
+    [id],
+  )
+  const small: string[] = []
+  for (const text of ['one', 'two', 'three']) small.push((await sender.submit(text)).id)
+
+  const { todos } = await taker.call('todos.claim', { limit: 10 })
+  expect(todos.map((todo: Answer) => todo.id)).toEqual([id])
+  expect(todos[0].omitted.artifactBytes).toBeGreaterThan(97_000_000)
+  const behind = (await taker.call('todos.claim', { limit: 10 })).todos
+  expect(behind.map((todo: Answer) => todo.id)).toEqual(small)
+  for (const todo of behind) {
+    await taker.call('todos.complete', { id: todo.id, fence: todo.fence })
+  }
+  const shown = await operate({ url }, 'todos.show', { id })
+  expect(shown.omitted.artifactBytes).toBeGreaterThan(97_000_000)
+  const { error } = await sender.call('GetTask', { id })
+  expect(error.data[0]).toMatchObject({ reason: 'LIMIT_REACHED' })
+
+  const held = { id, fence: todos[0].fence }
+  let chunks = 0
+  for (let after: number | null = 0; after !== null; ) {
+    const page: Answer = await taker.call('todos.documents', { ...held, after })
+    chunks += page.documents.filter((document: Answer) => document.artifact).length
+    after = page.next
+  }
+  expect(chunks).toBe(97)
+  const failure = { code: 'too_much', message: 'no' }
+  await taker.call('todos.fail', { ...held, error: failure, retryable: false })
+  expect((await operate({ url }, 'todos.show', { id })).state).toBe('failed')
+  expect((await operate({ url }, 'todos.retry', { id })).message.parts[0].text).toBe(
+    'the large one',
+  )
+  expect(child.exitCode, log.join('\n')).toBeNull()
+})
+
 test('a revocation ends what its endpoint has sent, however large', async () => {
   const id = await makeLarge()
   await operate({ url }, 'endpoints.revoke', { id: client.endpoint.id, cancelTasks: true })
