@@ -271,10 +271,14 @@ export const hasRoom = (verb: Verb): Sql | string => {
   const brought = verbSql(verb).reports
     ? sql`(${$.bytes}::int - ${$.result_bytes}::int)`
     : sql`${$.bytes}::int`
-  const most = (of: 'documents' | 'bytes'): string =>
+  const fits = (documents: string, bytes: string): Sql =>
+    sql`(${HELD_DOCUMENTS('t')} < ${documents} and ${HELD_BYTES('t')} + ${brought} <= ${bytes})`
+  const most = (of: keyof typeof HOLDS): string =>
     `${MAY_HOLD(of)}${usesReserve(verb) ? ` + ${HOLDS[of].reserve}` : ''}`
-  return sql`(coalesce(${brought}, 0) = 0 or (${HELD_DOCUMENTS('t')} < ${most('documents')}
-      and ${HELD_BYTES('t')} + ${brought} <= ${most('bytes')}))`
+  // Within what no setting goes below, nobody has to look the settings up.
+  return sql`(coalesce(${brought}, 0) = 0
+    or ${fits(String(HOLDS.documents.min), String(HOLDS.bytes.min))}
+    or ${fits(most('documents'), most('bytes'))})`
 }
 
 /** What messages a verb acknowledges, counted. */
