@@ -73,41 +73,61 @@ export const sizeOf = (json: string | undefined): number =>
   json === undefined ? 0 : Buffer.byteLength(json)
 
 /** What a change writes, as JSON, and how many bytes that is; null where it brings nothing. */
-const documentsIn = ({
-  message,
-  request,
-  artifact,
-  result,
-  schema,
-  detail,
-  keptAs,
-}: Change): Record<string, unknown> => {
+interface Written {
+  message: string | undefined
+  request: string | undefined
+  schema: string | undefined
+  result: string | undefined
+  bytes: number | null
+  resultBytes: number | null
+}
+
+const NOTHING: Written = {
+  message: undefined,
+  request: undefined,
+  schema: undefined,
+  result: undefined,
+  bytes: null,
+  resultBytes: null,
+}
+
+const written = (change: Change): Written => {
+  const { message, artifact, result, detail } = change
   const metadata = detail?.metadata
-  if (!message && !artifact && !result && !metadata) return { bytes: null, result_bytes: null }
+  if (!message && !artifact && !result && !metadata) return NOTHING
   const messageJson = message && exactText(message)
-  const requestJson = request && exactText(request)
-  const schemaJson = schema && exactText(schema)
+  const requestJson = change.request && exactText(change.request)
+  const schemaJson = change.schema && exactText(change.schema)
   const resultJson = result && exactText(result)
   const beside = sizeOf(requestJson) + sizeOf(schemaJson) + sizeOf(metadata && exactText(metadata))
   const resultBytes = sizeOf(resultJson)
   return {
     message: messageJson,
-    message_id: keptAs ?? message?.messageId,
     request: requestJson,
-    artifact: artifact?.json,
-    artifact_id: artifact?.id,
-    append: artifact?.append,
-    last_chunk: artifact?.lastChunk,
-    chunk_key: artifact?.key,
-    result: resultJson,
     schema: schemaJson,
+    result: resultJson,
     bytes: sizeOf(messageJson) + sizeOf(artifact?.json) + beside + resultBytes,
-    result_bytes: resultBytes,
+    resultBytes,
   }
 }
 
-export const parameters = (change: Change): Record<string, unknown> => ({
-  ...documentsIn(change),
+export const parameters = (change: Change): Record<string, unknown> =>
+  withDocuments(change, written(change))
+
+/** One literal, since what is spread at its beginning would make it slow. */
+const withDocuments = (change: Change, documents: Written): Record<string, unknown> => ({
+  message: documents.message,
+  message_id: change.keptAs ?? change.message?.messageId,
+  request: documents.request,
+  artifact: change.artifact?.json,
+  artifact_id: change.artifact?.id,
+  append: change.artifact?.append,
+  last_chunk: change.artifact?.lastChunk,
+  chunk_key: change.artifact?.key,
+  schema: documents.schema,
+  result: documents.result,
+  bytes: documents.bytes,
+  result_bytes: documents.resultBytes,
   endpoint: change.endpoint,
   fence: change.fence,
   lease_seconds: change.leaseSeconds,
