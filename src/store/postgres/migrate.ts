@@ -21,6 +21,7 @@ import * as todoCounts from '../../../migrations/0012_todo_counts.ts'
 import * as installationKeys from '../../../migrations/0013_installation_keys.ts'
 import * as messageRequests from '../../../migrations/0014_message_requests.ts'
 import * as chunkKeys from '../../../migrations/0015_chunk_keys.ts'
+import * as neverStarted from '../../../migrations/0017_never_started.ts'
 import { sleep } from '../../base/time.ts'
 
 interface Migration {
@@ -51,6 +52,7 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0013_installation_keys', ...installationKeys, down },
   { name: '0014_message_requests', ...messageRequests, down },
   { name: '0015_chunk_keys', ...chunkKeys, down },
+  { name: '0017_never_started', ...neverStarted, down },
 ]
 
 /** The database was migrated by a newer switchboard than this one. */
