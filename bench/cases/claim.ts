@@ -26,13 +26,13 @@ export const addStock = async (lab: Lab, url: string, count: number): Promise<vo
   await lab.sql(
     url,
     `with made as (
-      insert into todos (id, queue, context_id, max_attempts, due_at)
-      select gen_random_uuid(), '${QUEUE}', 'stock ' || i, 5, now()
+      insert into todos (id, queue, context_id, max_attempts, due_at, documents, document_bytes)
+      select gen_random_uuid(), '${QUEUE}', 'stock ' || i, 5, now(), 1, octet_length($1)
       from generate_series(1, ${count}) i
       returning id, context_id),
     said as (
-      insert into messages (todo_id, seq, message_id, role, message)
-      select id, 1, 'm', 'user', $1::json from made)
+      insert into messages (todo_id, seq, message_id, role, message, bytes)
+      select id, 1, 'm', 'user', $1::text::json, octet_length($1) from made)
     insert into events (todo_id, seq, queue, context_id, verb, to_state, attempt, fence, at)
     select id, 1, '${QUEUE}', context_id, 'send', 'pending', 0, 0, now() from made`,
     [JSON.stringify(newMessage())],

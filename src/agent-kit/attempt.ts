@@ -13,6 +13,7 @@ import { AttemptAborted, DocumentError, isRefusal, meansLost, NonRetryable } fro
 import { type Inbox, openInbox } from './inbox.ts'
 import { enter } from './lease/blocked.ts'
 import { type Hold, holdTodo } from './lease/holding.ts'
+import { isPartial, readRest } from './lease/rest.ts'
 import type { AgentKeeper } from './lease/threaded.ts'
 import type { AgentLog } from './log.ts'
 import { type ClaimedTodo, toMessage } from './wire.ts'
@@ -74,7 +75,8 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
     },
   })
   const inbox = openInbox(
-    todo.unread,
+    // Of a todo that is yet to be read, the messages come once they are all known.
+    todo.omitted ? [] : todo.unread,
     (after, waitMs, signal) =>
       hold.verb(
         'todos.messages',
@@ -89,6 +91,10 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
   const run = async (): Promise<void> => {
     let outcome: Outcome
     try {
+      if (isPartial(todo)) {
+        await readRest(todo, hold)
+        inbox.add(todo.unread)
+      }
       enter(todo.id)
       outcome = await handler(ctx)
       await inbox.allHandled()

@@ -255,17 +255,29 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
         run,
       ),
     async fail(error, { retryable = !isForGood(error), retryInSeconds, message } = {}) {
-      const end = { error: describe(error), retryable, retryInSeconds, message: spoken(message) }
-      await hold.end('todos.fail', defined(end))
+      const end = { error: describe(error), retryable, retryInSeconds }
+      await endSaying(hold, 'todos.fail', message, end)
     },
-    async cancel(message) {
-      await hold.end('todos.cancel', defined({ message: spoken(message) }))
-    },
-    async reject(message) {
-      await hold.end('todos.reject', defined({ message: spoken(message) }))
-    },
+    cancel: (message) => endSaying(hold, 'todos.cancel', message),
+    reject: (message) => endSaying(hold, 'todos.reject', message),
     async release(options = {}) {
       await hold.end('todos.release', options)
     },
+  }
+}
+
+/** The end counts for more than its message, for which a full todo may have no room. */
+const endSaying = async (
+  hold: Hold,
+  method: string,
+  said: Sayable | undefined,
+  end: object = {},
+): Promise<void> => {
+  const message = spoken(said)
+  try {
+    await hold.end(method, defined({ ...end, message }))
+  } catch (error) {
+    if (message === undefined || !isRefusal(error, 'limit')) throw error
+    await hold.end(method, defined({ ...end }))
   }
 }

@@ -87,6 +87,8 @@ export interface Child {
   state: string
   retrying: boolean
   result: JsonObject | null
+  /** What the claim had no room for; the kit reads it before the handler begins. */
+  resultBytes?: number
 }
 
 /** A todo as its claim hands it over. `fence` is a number as a decimal string. */
@@ -123,6 +125,19 @@ export interface ClaimedTodo {
   configuration?: { acceptedOutputModes: string[] }
   /** The W3C trace context of the request that made the todo. */
   traceparent?: string
+  /** What the claim had no room for; the kit reads it before the handler begins. */
+  omitted?: { messages: number; artifactBytes: number }
+}
+
+/** One of what a todo holds, as `todos.documents` lists it: a message, or a chunk of an artifact. */
+export interface ListedDocument {
+  seq: number
+  message?: Message
+  receivedAt?: string
+  answers?: number
+  /** The holder has not acknowledged it. */
+  unread?: true
+  artifact?: { artifact: Artifact; append: boolean; lastChunk: boolean }
 }
 
 /** What an agent says: plain text, or the parts of a message; the kit fills in the rest. */

@@ -109,9 +109,16 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
   const { authenticate } = registry
 
   const services: Services = {
-    client: createClientService({ ...shared, reply, submitter, keys, push }),
+    client: createClientService({ ...shared, reply, submitter, keys, sendRate, push }),
     agent: createAgentService({ ...shared, waiters, cooldown, childTasks, conversations, schemas }),
-    operator: createOperatorService({ ...shared, reply, submitter, childTasks, revocation }),
+    operator: createOperatorService({
+      ...shared,
+      reply,
+      sendRate,
+      submitter,
+      childTasks,
+      revocation,
+    }),
     answerLinks: createAnswerLinks({ ...shared, reply, publicUrl }),
     boardSessions: createBoardSessions({ database, authenticate, adminToken }),
     push,

@@ -1,19 +1,29 @@
 /**
  * Outages in the log: while the database is away each call, sweep and stream fails for the same
- * reason. Each message about it is written once a second, with how often it came meanwhile, and
- * without the stack, which is the same each time.
+ * reason. Each message about it is written once a second, with how often it came meanwhile and for
+ * which requests, whose ids are in their callers' errors; and without the stack, which is the same
+ * each time.
  */
 import { isRefusal } from '../domain/errors.ts'
 
 export const WINDOW_MS = 1000
 /** Messages are few and fixed; should they not be, those beyond are written each time. */
 const MAX_MESSAGES = 200
+/** Ids of requests in one line; `times` counts those beyond. */
+const MAX_REQUESTS = 1000
 
 type Write = (fields: object, message: string) => void
 
+interface Held {
+  fields: object
+  count: number
+  requests: unknown[]
+  write: Write
+}
+
 interface Window {
   until: number
-  held: { fields: object; count: number; write: Write } | null
+  held: Held | null
 }
 
 /** What was thrown, where it says that something is away; undefined where it does not. */
@@ -39,7 +49,8 @@ export const createOutageGate = (now: () => number = () => performance.now()): G
     if (!held) return void windows.delete(message)
     window.held = null
     window.until = now() + WINDOW_MS
-    held.write({ ...held.fields, times: held.count }, message)
+    const { fields, count, requests, write } = held
+    write({ ...fields, times: count, ...(requests.length > 0 && { requests }) }, message)
     setTimeout(release, WINDOW_MS, message, window).unref()
   }
 
@@ -50,8 +61,13 @@ export const createOutageGate = (now: () => number = () => performance.now()): G
     const brief = { ...rest, err: reasonOf(outage) }
     const window = windows.get(message)
     if (window && now() < window.until) {
-      const count = (window.held?.count ?? 0) + 1
-      window.held = { fields: brief, count, write }
+      const { count, requests }: Pick<Held, 'count' | 'requests'> = window.held ?? {
+        count: 0,
+        requests: [],
+      }
+      const { request } = fields as { request?: unknown }
+      if (request !== undefined && requests.length < MAX_REQUESTS) requests.push(request)
+      window.held = { fields: brief, count: count + 1, requests, write }
       return true
     }
     write(brief, message)

@@ -10,9 +10,6 @@ export const IDEMPOTENCY_MEMBER = 'urn:switchboard:idempotency-key'
 /** The member that says how long the call waits. Like the configuration, it is about the answer. */
 export const WAIT_MEMBER = 'urn:switchboard:wait'
 
-/** The metadata of a chunk that stands for an artifact which was dropped. */
-export const DISCARDED_MEMBER = 'urn:switchboard:discarded'
-
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 export type JsonObject = { [key: string]: Json }
 
@@ -118,7 +115,9 @@ export interface Child {
   state: State
   /** Set while a failure has a retry scheduled, so that it has not ended. */
   retrying: boolean
+  /** Null where it has none, and where it is left out: then its size is told. */
   result: JsonObject | null
+  resultBytes: number | null
 }
 
 /** What a client said beside its message, for whoever works on it. */
@@ -197,6 +196,8 @@ export interface TodoView {
   waitsBehind: string | null
   /** The todo that redoes this dead letter; else null. */
   retriedAs: string | null
+  /** What is left out, because one answer does not show so much; absent where nothing is. */
+  omitted?: { messages: number; artifactBytes: number }
   /** The agent asked that a waiting send be answered with its bare message. */
   direct: boolean
 }
@@ -221,7 +222,12 @@ export interface Event {
   at: Date
   message: Message | null
   artifact: ArtifactChunk | null
+  /** It is the last of a page that was full before the events came to an end. */
+  cut?: boolean | null
 }
+
+/** The same without the documents. */
+export type Fact = Omit<Event, 'message' | 'artifact' | 'cut'>
 
 export interface ArtifactChunk {
   artifact: Artifact
@@ -245,7 +251,7 @@ export interface EventDetail {
 }
 
 /** An event in the order of the board's feed. Positions grow; they may have gaps. */
-export interface FeedEvent extends Omit<Event, 'message' | 'artifact'> {
+export interface FeedEvent extends Fact {
   position: number
   /** Up to where events before it may have been deleted; absent if none were. */
   deleted?: readonly Horizon[]
@@ -255,6 +261,15 @@ export interface FeedEvent extends Omit<Event, 'message' | 'artifact'> {
 export interface Horizon {
   queue: string
   position: number
+}
+
+/** One document in the order of the todo's events. */
+export interface StoredDocument {
+  seq: number
+  message: StoredMessage | null
+  /** The message is not acknowledged. */
+  owed: boolean
+  artifact: ArtifactChunk | null
 }
 
 /** One page of todos, newest status first. */
@@ -278,9 +293,11 @@ export interface TodoFilter {
   /** Which `failed` todos count: `only` those with a retry scheduled, or `never` those. */
   retrying?: 'only' | 'never'
   statusAfter?: Date
-  /** How far the total is counted; absent means to the end. */
+  /** How far the total is counted; absent means to the end where that is known, else to 10,000. */
   countTo?: number
   pageSize: number
   pageToken?: string
   includeArtifacts: boolean
+  /** `ends`: of its messages the first and that of the status; else all of them. */
+  documents?: 'ends'
 }

@@ -83,7 +83,19 @@ test('an outage is written once a second for each message, with how often it cam
     { level: 'warn', msg: 'a call could not be served', request: 'r49', times: 49 },
     { level: 'error', msg: 'a feed failed', part: 'x', times: 49 },
   ])
+  // Whoever has the id of a request from its error finds the line that stands for it.
+  const requests = Array.from({ length: 49 }, (_, n) => `r${n + 1}`)
+  expect(told().map((line) => line.requests)).toEqual([undefined, undefined, requests, undefined])
   for (const { err } of told()) {
     expect(err).toBe('The service is not available at the moment: connect ECONNREFUSED: the reason')
   }
+})
+
+test('the line of an outage names a thousand requests, and counts those beyond', async () => {
+  const lines: string[] = []
+  const log = createLog('info', { write: (line) => lines.push(line) })
+  const err = new Refusal('unavailable')
+  for (let n = 0; n < 1500; n += 1) log.warn({ err, request: `r${n}` }, 'a call failed')
+  const last = await until(() => (lines.length === 2 ? JSON.parse(lines[1]!) : null))
+  expect([last.times, last.requests.length]).toEqual([1499, 1000])
 })

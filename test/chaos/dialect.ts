@@ -3,7 +3,7 @@
  * answers and the frames of its streams say.
  */
 import type { Receipt } from '../../src/domain/todo.ts'
-import type { Answer, Frame } from '../support/clients/actors.ts'
+import { type Answer, type Frame, seqOf } from '../support/clients/actors.ts'
 
 export interface Sending {
   messageId: string
@@ -69,9 +69,6 @@ const v1: Dialect = {
   shown: ({ id, json: { result } }) => shownV1(seqOf(id), result),
   ended: -32004,
 }
-
-/** An event of a send's stream names its task before its number. */
-const seqOf = (id: string | undefined): number => Number(id?.split(':').at(-1))
 
 /** Also what a webhook of 1.0 is told. */
 export const shownV1 = (seq: number, { task, statusUpdate, artifactUpdate }: Answer): Shown => {

@@ -14,7 +14,7 @@ const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
 
 const claimMany = async (count: number): Promise<Answer[]> => {
-  await Promise.all(Array.from({ length: count }, (_, n) => a2a.submit(`text ${n}`)))
+  await Promise.all(Array.from({ length: count }, (_, n) => a2a.submit(`text ${10 + n}`)))
   const found: Answer[] = []
   while (found.length < count) {
     const { todos } = await worker.call('todos.claim', { limit: count, waitMs: 25_000 })

@@ -4,7 +4,7 @@
  */
 import { expect } from 'vitest'
 import type { Receipt } from '../../src/domain/todo.ts'
-import type { Answer, Frame } from './clients/actors.ts'
+import { type Answer, type Frame, seqOf } from './clients/actors.ts'
 
 /** Rows as the database has them. */
 export interface Log {
@@ -228,16 +228,17 @@ export const shownAfter = (log: Log, id: string, after: number): Answer[] => {
 export const checkStream = (log: Log, id: string, frames: readonly Frame[], hint: string): void => {
   const [first, ...rest] = frames
   expect(first!.json.result.task?.id, hint).toBe(id)
-  const shown = shownAfter(log, id, Number(first!.id))
-  const read = rest.map(({ id: seq, json: { result } }) => {
+  const shown = shownAfter(log, id, seqOf(first!.id))
+  const read = rest.map(({ id: eventId, json: { result } }) => {
+    const seq = seqOf(eventId)
     const { artifactUpdate: update, statusUpdate } = result
     if (update) {
       const { artifactId, parts } = update.artifact
-      return { seq: Number(seq), chunk: [artifactId, update.append ?? false, parts] }
+      return { seq, chunk: [artifactId, update.append ?? false, parts] }
     }
     const { state, message } = statusUpdate.status
     return {
-      seq: Number(seq),
+      seq,
       state: state.replace('TASK_STATE_', ''),
       said: message?.messageId ?? null,
     }

@@ -7,7 +7,7 @@ import type { z } from 'zod'
 import { type Caller, endpointWith } from '../../domain/endpoint.ts'
 import type { AgentService } from '../../service/claims/agent.ts'
 import { todoQuery, toFilter } from '../json/fields.ts'
-import { fromStored, fromTimeOrNull } from '../json/todo.ts'
+import { fromChild, fromStored, fromTimeOrNull } from '../json/todo.ts'
 import { type Call, type MethodTable, reading, unary } from '../wire/method.ts'
 import { ending } from './mend.ts'
 import * as schema from './schema.ts'
@@ -18,6 +18,7 @@ import {
   fromHeartbeat,
   fromInterrupted,
   fromPage,
+  fromPageOfDocuments,
 } from './translate.ts'
 
 const work = ({ caller }: Call) => endpointWith(caller, 'work')
@@ -105,6 +106,14 @@ export const AGENT_METHODS: MethodTable = {
       fromGot,
     ),
   ),
+  'todos.documents': reading(
+    row(
+      schema.documents,
+      (agent) => (page, caller) => agent.documents(page, caller),
+      fromPageOfDocuments,
+    ),
+  ),
+  'todos.child': row(schema.child, ({ child }) => child, fromChild),
   'todos.list': reading(
     row(todoQuery, (agent) => (query, caller) => agent.list(toFilter(query), caller), fromPage),
   ),

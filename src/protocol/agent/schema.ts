@@ -19,12 +19,9 @@ const waitMs = z.int().min(0).max(MAX_WAIT_MS).default(0)
  * Params that name the todo and the claim it is held by. Eighteen digits are more claims than there
  * will ever be, and fit a bigint.
  */
+const fence = z.string().regex(/^(0|[1-9]\d{0,17})$/, 'must be a number as a decimal string')
 const held = <S extends z.ZodRawShape>(members: S) =>
-  z.strictObject({
-    id: name,
-    fence: z.string().regex(/^(0|[1-9]\d{0,17})$/, 'must be a number as a decimal string'),
-    ...members,
-  })
+  z.strictObject({ id: name, fence, ...members })
 
 export const claim = z
   .strictObject({
@@ -102,5 +99,11 @@ export const reject = held({ message: message.exactOptional() })
 export const cancel = held({ message: message.exactOptional() })
 export const withdraw = held({ message: message.exactOptional() })
 export const get = z.strictObject({ id: name })
+export const documents = z.strictObject({
+  id: name,
+  fence: fence.exactOptional(),
+  after: seq.default(0),
+})
+export const child = held({ child: name })
 export const fork = held({ children, key: key.exactOptional() })
 export const join = held({ children: childIds, until })

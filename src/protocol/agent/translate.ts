@@ -4,10 +4,13 @@
  */
 import type { Attempt, Todo, TodoPage, TodoView } from '../../domain/todo.ts'
 import type { ClaimedTodo } from '../../service/claims/claim.ts'
-import { withoutSecrets } from '../json/secrets.ts'
+import type { DocumentPage } from '../../service/document-page.ts'
+import { withoutSecret, withoutSecrets } from '../json/secrets.ts'
 import {
   fromAttempt,
+  fromChild,
   fromDeadlines,
+  fromDocuments,
   fromMessages,
   fromPriorAttempt,
   fromSender,
@@ -37,9 +40,15 @@ export const fromClaimed = ({ view, unread, priorAttempts, children }: ClaimedTo
   ...fromSender(view),
   effects: view.todo.effects,
   ...(view.todo.parentId && { parentId: view.todo.parentId }),
-  children,
+  children: children.map(fromChild),
   deadlines: fromDeadlines(view.todo),
+  ...(view.omitted && { omitted: view.omitted }),
 })
+
+export const fromPageOfDocuments = (page: DocumentPage, readerId: string) =>
+  fromDocuments(page, (message) =>
+    page.todo.owner === readerId ? message : withoutSecret(message),
+  )
 
 /** The holder gets the answer to an authorization request; another agent does not. */
 const fromViewFor = (view: TodoView, readerId: string) =>

@@ -11,7 +11,7 @@ const HIDDEN: Part[] = [{ text: '[an answer to a request for authorisation is no
 const hidden = ({ messageId, contextId, taskId, role }: Message): Message =>
   defined<Message>({ messageId, contextId, taskId, role, parts: HIDDEN })
 
-const withoutSecret = (stored: StoredMessage): StoredMessage =>
+export const withoutSecret = (stored: StoredMessage): StoredMessage =>
   stored.secret ? { ...stored, message: hidden(stored.message), request: null } : stored
 
 export const withoutSecrets = (view: TodoView): TodoView => ({

@@ -4,7 +4,15 @@
  * domain and times are RFC 3339 with milliseconds. Each member is written down, so that a change to
  * the domain does not reach the wire unnoticed.
  */
-import type { Attempt, Event, FeedEvent, StoredMessage, Todo, TodoView } from '../../domain/todo.ts'
+import type {
+  Attempt,
+  Child,
+  Fact,
+  StoredDocument,
+  StoredMessage,
+  Todo,
+  TodoView,
+} from '../../domain/todo.ts'
 import { members } from './object.ts'
 
 export const fromTime = (time: Date): string => time.toISOString()
@@ -22,6 +30,19 @@ export const fromStored = (stored: StoredMessage) => ({
   ...(stored.request && { request: stored.request }),
 })
 
+/** A page of `todos.documents`, with the seq after which the next one begins. */
+export const fromDocuments = (
+  { documents, next }: { documents: readonly StoredDocument[]; next: number | null },
+  shown: (message: StoredMessage) => StoredMessage,
+) => ({
+  documents: documents.map(({ seq, message, owed, artifact }) => ({
+    seq,
+    ...(message && fromStored(shown(message))),
+    ...(owed && { unread: true }),
+    ...(artifact && { artifact }),
+  })),
+  next,
+})
 /** Who sent a todo and what they said beside its first message; its metadata is a member of its own. */
 export const fromSender = ({ todo, messages }: TodoView) => {
   const { extensions = [], acceptedOutputModes, traceparent } = messages[0]?.request ?? {}
@@ -79,8 +100,15 @@ export const fromView = (view: TodoView) => ({
   ...(view.artifacts && { artifacts: view.artifacts }),
   metadata: view.metadata,
   result: view.result,
+  ...(view.omitted && { omitted: view.omitted }),
   ...(view.waitsBehind && { waitsBehind: view.waitsBehind }),
   ...(view.retriedAs && { retriedAs: view.retriedAs }),
+})
+
+/** `resultBytes` is there only where the result was left out. */
+export const fromChild = ({ resultBytes, ...child }: Child) => ({
+  ...child,
+  ...(resultBytes !== null && { resultBytes }),
 })
 
 /** What the next holder learns about an earlier attempt. */
@@ -95,9 +123,9 @@ export const fromAttempt = (attempt: Attempt) => ({
   ...ofOwnAttempt(attempt),
 })
 
-const ofEvent = members<Omit<Event, 'message' | 'artifact'>>()(
+const ofEvent = members<Fact>()(
   'queue contextId seq from to verb retrying attempt fence owner claimant ready detail at',
 )
 
 /** A committed event, without the documents it carried. */
-export const fromEvent = (event: Event | FeedEvent) => ({ id: event.todoId, ...ofEvent(event) })
+export const fromEvent = (event: Fact) => ({ id: event.todoId, ...ofEvent(event) })

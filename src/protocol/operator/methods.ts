@@ -8,7 +8,8 @@ import { defined } from '../../base/defined.ts'
 import { type Endpoint, watchScope } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
 import { readIdempotencyKey } from '../a2a/send-options.ts'
-import { fromTime } from '../json/todo.ts'
+import { withoutSecret } from '../json/secrets.ts'
+import { fromDocuments, fromTime } from '../json/todo.ts'
 import {
   type Call,
   type MethodTable,
@@ -126,6 +127,11 @@ export const OPERATOR_METHODS: MethodTable = {
   ),
   'todos.show': reading(
     watch(schema.byId, ({ operator }, { id }, { caller }) => operator.show(id, caller), fromShown),
+  ),
+  'todos.documents': watch(
+    schema.documents,
+    ({ operator }, page, { caller }) => operator.documents(page, caller),
+    (page) => fromDocuments(page, withoutSecret),
   ),
   'todos.send': admin(
     schema.send,

@@ -82,6 +82,7 @@ export const update = z.strictObject({
 export const revoke = z.strictObject({ id: name, cancelTasks: z.boolean().default(false) })
 
 export const byId = z.strictObject({ id: name })
+export const documents = z.strictObject({ id: name, after: seq.default(0) })
 export const setSetting = z.strictObject({ key: name, value: text })
 export const unsetSetting = z.strictObject({ key: name })
 

@@ -16,7 +16,14 @@ import { formOf } from '../json/answer-form.ts'
 import { toFilter } from '../json/fields.ts'
 import { members } from '../json/object.ts'
 import { withoutSecrets } from '../json/secrets.ts'
-import { fromAttempt, fromEvent, fromStored, fromTimeOrNull, fromView } from '../json/todo.ts'
+import {
+  fromAttempt,
+  fromChild,
+  fromEvent,
+  fromStored,
+  fromTimeOrNull,
+  fromView,
+} from '../json/todo.ts'
 import { warningsOf } from './card.ts'
 import type { putQueue, todoList } from './schema.ts'
 
@@ -64,7 +71,7 @@ export const fromShown = (shown: Shown) => ({
   ...fromTodo(shown.view),
   messages: withoutSecrets(shown.view).messages.map(fromStored),
   attempts: shown.attempts.map(fromAttempt),
-  children: shown.children,
+  children: shown.children.map(fromChild),
   events: shown.events.map(fromEvent),
   question: shown.question && fromQuestion(shown.question),
 })

@@ -7,6 +7,7 @@ import type { z } from 'zod'
 import { defined } from '../../base/defined.ts'
 import { firstThen } from '../../base/streams.ts'
 import { withDeadline } from '../../base/time.ts'
+import { ARTIFACT_BYTES } from '../../domain/budget.ts'
 import type { Scope } from '../../domain/endpoint.ts'
 import { invalid, isRefusal, Refusal } from '../../domain/errors.ts'
 import type { State } from '../../domain/lifecycle.ts'
@@ -109,6 +110,17 @@ const settled = async (ctx: QueueCall, sent: Sent, maxWaitMs: number): Promise<T
     watch.settle(id, sent.after, signal),
   )
   return view ?? client.get(id, answering(ctx))
+}
+
+/** A task whose artifacts were left out would be taken for one that has none. Refuses: limit. */
+const withArtifacts = (view: TodoView): TodoView => {
+  const bytes = view.omitted?.artifactBytes ?? 0
+  if (bytes === 0) return view
+  throw new Refusal(
+    'limit',
+    { id: view.todo.id, limit: ARTIFACT_BYTES },
+    `Its artifacts come to ${bytes} bytes, and an answer holds ${ARTIFACT_BYTES} at most`,
+  )
 }
 
 /** Why a client cancels: for the agent that works on the task, and for operators. Refuses: invalid. */
@@ -296,7 +308,7 @@ export const createV1Methods = (options: V1Options) => {
       unary(
         REQUESTS.GetTaskRequest,
         async (ctx: QueueCall, { id, historyLength }) => {
-          const view = await ctx.services.client.get(id, answering(ctx))
+          const view = withArtifacts(await ctx.services.client.get(id, answering(ctx)))
           return fromTodo(shown(ctx, view), historyLength)
         },
         answering,

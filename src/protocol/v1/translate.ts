@@ -161,6 +161,7 @@ export const fromTodo = (
     ...(view.waitsBehind && { [WAITS_BEHIND]: view.waitsBehind }),
     ...(todo.retryOf && { [RETRY_OF]: todo.retryOf }),
     ...(view.retriedAs && { [RETRIED_AS]: view.retriedAs }),
+    ...(view.omitted && { [OMITTED]: view.omitted }),
   }
   const shown = (view.artifacts ?? []).map(fromArtifact)
   const state = taskState(todo.state, todo.nextRetryAt !== null, todo.join !== null)
@@ -180,6 +181,9 @@ const WAITS_BEHIND = 'urn:switchboard:waits-behind'
 /** A task that an operator made to redo a dead one names it, and the dead one names its successor. */
 const RETRY_OF = 'urn:switchboard:retry-of'
 const RETRIED_AS = 'urn:switchboard:retried-as'
+
+/** What of the task is left out, where it holds more than one answer shows. */
+const OMITTED = 'urn:switchboard:omitted'
 
 /** The task's metadata says under this key what became of the sender's message. */
 export const RECEIPT = 'urn:switchboard:receipt'

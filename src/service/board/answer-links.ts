@@ -15,7 +15,7 @@ import {
   readAnswerLink,
 } from '../../store/admin/answer-links.ts'
 import { type AnswerRow, readAnswer } from '../../store/todos/questions.ts'
-import { readAnswerSchema, readView } from '../../store/todos/view.ts'
+import { readAnswerSchema, readEnds } from '../../store/todos/view.ts'
 import type { Parts } from '../parts.ts'
 import { asks } from '../tasks/questions.ts'
 import type { Reply } from '../tasks/reply.ts'
@@ -90,7 +90,7 @@ export const createAnswerLinks = (parts: AnswerLinksParts): AnswerLinks => {
 
   const read = async (link: AnswerLinkRow): Promise<LinkedQuestion | null> => {
     const { todoId: id, question } = link
-    const view = await readView(database, id, EVERYTHING, false)
+    const view = await readEnds(database, id, EVERYTHING, question)
     const asked = view?.messages.find(({ seq }) => seq === question)
     if (!view || !asked) return null
     const [answer, fit, queue] = await Promise.all([
@@ -113,7 +113,7 @@ export const createAnswerLinks = (parts: AnswerLinksParts): AnswerLinks => {
   return {
     create: async (id, seconds = DEFAULT_SECONDS, caller) => {
       const scope = watchScope(caller, 'answer')
-      const { todo } = orNotFound(await readView(database, id, scope, false))
+      const { todo } = orNotFound(await readEnds(database, id, scope))
       if (!asks(todo)) throw new Refusal('wrong_state', { id, state: todo.state })
       const secret = newSecret()
       const link = await addAnswerLink(database, {

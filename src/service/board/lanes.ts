@@ -131,13 +131,18 @@ export const createBoardService = ({ database, registry, pages }: BoardParts): B
       const { todos, totalSize, nextPageToken } = await pages.read(
         { list: lane, reader: scope },
         wanted,
-        (page) => listTodos(database, page, scope),
+        (page) => listTodos(database, { ...page, documents: 'ends' }, scope),
       )
       return { cards: await toCards(todos), total: totalSize, nextPageToken }
     },
 
     cards: async (ids, caller) => {
-      const filter = { ids, pageSize: ids.length, includeArtifacts: false }
+      const filter = {
+        ids,
+        pageSize: ids.length,
+        includeArtifacts: false,
+        documents: 'ends' as const,
+      }
       const { todos } = await listTodos(database, filter, watchScope(caller))
       return toCards(todos)
     },

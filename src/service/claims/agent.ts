@@ -13,6 +13,7 @@ import type {
   Artifact,
   ArtifactChunk,
   Attempt,
+  Child,
   Failure,
   JoinUntil,
   JsonObject,
@@ -24,10 +25,12 @@ import type {
   TodoView,
 } from '../../domain/todo.ts'
 import type { Change } from '../../store/move/change.ts'
+import { readChild } from '../../store/move/children.ts'
 import type { Moved } from '../../store/move/move.ts'
 import { readAttempts } from '../../store/todos/attempts.ts'
 import { listTodos } from '../../store/todos/list.ts'
 import { readView } from '../../store/todos/view.ts'
+import { type DocumentPage, documentPage } from '../document-page.ts'
 import type { Parts } from '../parts.ts'
 import type { AnswerSchemas } from '../schemas/answers.ts'
 import { type ChildTasks, type NewChild, narrower } from '../tasks/children.ts'
@@ -101,6 +104,16 @@ export interface AgentService {
   /** Parks the held todo until the condition holds. */
   join: HolderVerb<{ children: string[]; until: JoinUntil }>
   get(id: string, caller: Caller): Promise<{ view: TodoView; attempts: Attempt[] }>
+  /**
+   * A page of a todo's documents, for what a claim or `get` has left out; with a fence it is refused to
+   * whoever does not hold the todo any more.
+   */
+  documents(
+    page: { id: string; fence?: string; after: number },
+    caller: Caller,
+  ): Promise<DocumentPage>
+  /** A child of the held todo, for a result that its claim had no room for. */
+  child: HolderVerb<{ child: string }, Child>
   list(filter: TodoFilter, caller: Caller): Promise<TodoPage>
 }
 
@@ -229,6 +242,15 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     get: async (id, caller) => {
       const view = orNotFound(await readView(database, id, scopeOf(endpointWith(caller, 'work'))))
       return { view, attempts: await readAttempts(database, id, MAX_ATTEMPTS) }
+    },
+    documents: async ({ id, fence, after }, caller) => {
+      const endpoint = endpointWith(caller, 'work')
+      if (fence !== undefined) await inbox.readOwn({ id, fence }, endpoint)
+      return documentPage(database, id, after, scopeOf(endpoint))
+    },
+    child: async ({ child, ...held }, caller) => {
+      await inbox.readOwn(held, endpointWith(caller, 'work'))
+      return orNotFound(await readChild(database, held.id, child))
     },
     list: async (filter, caller) => {
       const endpoint = endpointWith(caller, 'work')

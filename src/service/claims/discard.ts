@@ -3,8 +3,9 @@
  * streams and webhooks are told that it was replaced: a last chunk that does not append, without content,
  * marked in its metadata. From then on the task has it no more.
  */
+import { DISCARDED_MEMBER } from '../../base/chunks.ts'
 import { type Caller, endpointWith } from '../../domain/endpoint.ts'
-import { type Artifact, DISCARDED_MEMBER } from '../../domain/todo.ts'
+import type { Artifact } from '../../domain/todo.ts'
 import { readUnfinished } from '../../store/todos/artifacts.ts'
 import type { Parts } from '../parts.ts'
 import { addArtifact } from './finish.ts'

@@ -15,13 +15,16 @@ import { topics } from '../../store/wake/topics.ts'
 import type { Parts } from '../parts.ts'
 import { type Held, scopeOf } from './holder.ts'
 
+/** No todo has a message after this seq. */
+const NO_MESSAGES = 2_147_483_647
+
 export const createInbox = ({
   database,
   wakes,
   pollMs,
 }: Pick<Parts, 'database' | 'wakes' | 'pollMs'>) => {
-  /** Refuses a caller that does not hold the todo any more. */
-  const readOwn = async ({ id, fence }: Held, endpoint: Endpoint, after = 0) => {
+  /** Refuses a caller that does not hold the todo any more. Without `after` no messages are read. */
+  const readOwn = async ({ id, fence }: Held, endpoint: Endpoint, after = NO_MESSAGES) => {
     const held = orNotFound(await readHeld(database, id, after, scopeOf(endpoint)))
     const { owner, fence: current, state } = held.todo
     if (owner !== endpoint.id || current !== fence) throw new Refusal('stale_fence', { id, state })

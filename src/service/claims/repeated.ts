@@ -9,7 +9,7 @@ import { isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { Verb } from '../../domain/lifecycle.ts'
 import type { Artifact, JsonObject, Message, Todo } from '../../domain/todo.ts'
 import { type Done, readChunk, readDone } from '../../store/todos/repeats.ts'
-import { readHeld } from '../../store/todos/view.ts'
+import { readBrief } from '../../store/todos/view.ts'
 import type { Parts } from '../parts.ts'
 import { type Held, scopeOf } from './holder.ts'
 
@@ -53,13 +53,13 @@ export const createRepeats = ({ database }: Pick<Parts, 'database'>) => {
       try {
         return await call
       } catch (refusal) {
-        if (!isRefusal(refusal, 'stale_fence', 'wrong_state', 'duplicate')) throw refusal
+        if (!isRefusal(refusal, 'stale_fence', 'wrong_state', 'duplicate', 'limit')) throw refusal
         const { id, fence } = held
         const endpoint = endpointWith(caller, 'work')
         const messageId = brought.message?.messageId
         const done = await readDone(database, verb, { id, fence, endpoint: endpoint.id, messageId })
         if (!done || !(await isSame(id, done, brought))) throw refusal
-        const { todo } = orNotFound(await readHeld(database, id, 0, scopeOf(endpoint)))
+        const { todo } = orNotFound(await readBrief(database, id, scopeOf(endpoint)))
         const { seq, state, at, detail } = done
         const nextRetryAt = detail?.retryAt === undefined ? null : new Date(detail.retryAt)
         // The event's moment is rounded; while the question is open, the row has it as it was told.
@@ -78,11 +78,12 @@ export const createRepeats = ({ database }: Pick<Parts, 'database'>) => {
       try {
         return await call
       } catch (refusal) {
-        if (key === undefined || !isRefusal(refusal, 'duplicate')) throw refusal
+        if (key === undefined || !isRefusal(refusal, 'duplicate', 'limit')) throw refusal
         const stored = await readChunk(database, held.id, artifact.artifactId, key)
+        if (!stored && isRefusal(refusal, 'limit')) throw refusal
         if (!stored || !same(stored.artifact, artifact)) throw new Refusal('idempotency_conflict')
         const scope = scopeOf(endpointWith(caller, 'work'))
-        const { todo } = orNotFound(await readHeld(database, held.id, 0, scope))
+        const { todo } = orNotFound(await readBrief(database, held.id, scope))
         return { ...todo, seq: stored.seq }
       }
     },

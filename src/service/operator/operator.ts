@@ -7,7 +7,7 @@ import { orNotFound, Refusal } from '../../domain/errors.ts'
 import type {
   Attempt,
   Child,
-  Event,
+  Fact,
   JoinUntil,
   Message,
   Receipt,
@@ -20,9 +20,10 @@ import { readQueues } from '../../store/admin/queues.ts'
 import { readChildren } from '../../store/move/children.ts'
 import { transitionOne } from '../../store/move/move.ts'
 import { readAttempts } from '../../store/todos/attempts.ts'
-import { readEvents } from '../../store/todos/events.ts'
+import { readFacts } from '../../store/todos/events.ts'
 import { listTodos } from '../../store/todos/list.ts'
-import { readView } from '../../store/todos/view.ts'
+import { readBrief, readEnds, readView } from '../../store/todos/view.ts'
+import { type DocumentPage, documentPage } from '../document-page.ts'
 import type { Parts } from '../parts.ts'
 import type { Revocation } from '../sweeps/revocation.ts'
 import { cancelTodo } from '../tasks/cancel.ts'
@@ -31,6 +32,7 @@ import type { Send } from '../tasks/client.ts'
 import { type Question, questionsOf } from '../tasks/questions.ts'
 import type { Reply } from '../tasks/reply.ts'
 import { createRetry } from '../tasks/retry.ts'
+import type { SendRate } from '../tasks/send-rate.ts'
 import type { Submitter } from '../tasks/submit.ts'
 import { createEndpoints, type EndpointService } from './endpoints.ts'
 import { createQueues, type QueueService } from './queues.ts'
@@ -41,7 +43,7 @@ import { createWhy } from './why.ts'
 export interface Shown {
   view: TodoView
   attempts: Attempt[]
-  events: Event[]
+  events: Fact[]
   children: Child[]
   /** What is asked at the moment and nobody has answered. */
   question: Question | null
@@ -50,6 +52,8 @@ export interface Shown {
 export interface OperatorService extends QueueService, EndpointService, SettingsService {
   list(filter: TodoFilter, caller: Caller): Promise<TodoPage>
   show(id: string, caller: Caller): Promise<Shown>
+  /** A page of a todo's documents, for what `show` has left out. */
+  documents(page: { id: string; after: number }, caller: Caller): Promise<DocumentPage>
   send(send: Omit<Send, 'metadata'>): Promise<TodoView>
   /**
    * With `question`, the seq of a question, it answers that one or is refused with wrong_state.
@@ -74,6 +78,7 @@ export interface OperatorService extends QueueService, EndpointService, Settings
 
 interface OperatorParts extends Pick<Parts, 'database' | 'registry' | 'metrics' | 'pages'> {
   reply: Reply
+  sendRate: SendRate
   submitter: Submitter
   childTasks: ChildTasks
   revocation: Revocation
@@ -84,7 +89,7 @@ const MAX_ATTEMPTS = 100
 const MAX_CHILDREN = 100
 
 export const createOperatorService = (parts: OperatorParts): OperatorService => {
-  const { database, registry, metrics, pages, reply, submitter, childTasks } = parts
+  const { database, registry, metrics, pages, reply, sendRate, submitter, childTasks } = parts
   const retry = createRetry(parts)
 
   const find = async (id: string, scope = EVERYTHING): Promise<TodoView> =>
@@ -108,17 +113,19 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
       const [children, attempts, events, [question = null]] = await Promise.all([
         readChildren(database, id, MAX_CHILDREN),
         readAttempts(database, id, MAX_ATTEMPTS),
-        readEvents(database, [{ id, after }], MAX_EVENTS),
+        readFacts(database, id, after, MAX_EVENTS),
         questionsOf(database, registry, [view.todo]),
       ])
-      return { view, attempts, children, question, events: events.map(withoutDocuments) }
+      return { view, attempts, children, question, events }
     },
+    documents: ({ id, after }, caller) => documentPage(database, id, after, watchScope(caller)),
     send: async (send) => {
       const queue = (await readQueues(database)).find(({ name }) => name === send.queue)
       return (await submitter.submit(send, orNotFound(queue), null)).view
     },
     answer: async (id, message, caller, question) => {
       const senderId = caller.kind === 'endpoint' ? caller.endpoint.id : null
+      if (caller.kind === 'endpoint') sendRate.spend(caller.endpoint)
       return reply({ id, message, scope: watchScope(caller, 'answer'), senderId, question })
     },
     fork: (id, children) => {
@@ -129,7 +136,8 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
       })
     },
     join: async (id, children, until) => {
-      const { owner, fence, state } = (await find(id)).todo
+      const { todo } = orNotFound(await readBrief(database, id, EVERYTHING))
+      const { owner, fence, state } = todo
       await childTasks.join(id, children, async () => {
         if (!owner) throw new Refusal('wrong_state', { id, state })
         const change = { endpoint: owner, fence, children, joinUntil: until }
@@ -137,10 +145,10 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
       })
       return find(id)
     },
-    retry: async (id) => find((await retry(await find(id))).id),
+    retry: async (id) => {
+      const dead = orNotFound(await readEnds(database, id, EVERYTHING))
+      return find((await retry(dead)).id)
+    },
     cancel: (id) => cancelTodo(database, metrics, id, EVERYTHING),
   }
 }
-
-/** The conversation and artifacts are shown once, not again with each event. */
-const withoutDocuments = (event: Event): Event => ({ ...event, message: null, artifact: null })

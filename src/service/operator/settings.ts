@@ -1,4 +1,5 @@
 /** What an operator may set while everything runs, and what each value must be. */
+import { fitsHolding, HOLDS } from '../../domain/budget.ts'
 import { invalid } from '../../domain/errors.ts'
 import {
   IDEMPOTENCY_WINDOW,
@@ -29,6 +30,15 @@ const matching = (help: string, unset: number, pattern: RegExp): Setting => ({
 const ofPush = (key: keyof typeof PUSH_SETTINGS, unset: number): Setting =>
   matching(PUSH_SETTINGS[key].help, unset, PUSH_SETTINGS[key].pattern)
 
+const ofHolding = (of: keyof typeof HOLDS): Setting => {
+  const { help, min, max, standard } = HOLDS[of]
+  return {
+    help: `${help}, ${min} to ${max}`,
+    unset: standard,
+    accepts: (value) => fitsHolding(HOLDS[of], value),
+  }
+}
+
 /** A new setting gets a row here; whoever needs it reads it from the registry. */
 export const SETTINGS: Readonly<Record<string, Setting>> = {
   interrupt_lease_ttl_seconds: {
@@ -52,6 +62,8 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     unset: IDEMPOTENCY_WINDOW.defaultSeconds,
     accepts: isIdempotencyWindow,
   },
+  [HOLDS.documents.setting]: ofHolding('documents'),
+  [HOLDS.bytes.setting]: ofHolding('bytes'),
   default_queue: {
     help: 'the queue whose card is at /.well-known/agent-card.json',
     unset: null,

@@ -9,7 +9,7 @@ import { readChildren } from '../../store/move/children.ts'
 import { readClaimers, readQueueSlots } from '../../store/move/concurrency.ts'
 import { statement } from '../../store/postgres/database.ts'
 import { readAttempts } from '../../store/todos/attempts.ts'
-import { readView } from '../../store/todos/view.ts'
+import { readEnds } from '../../store/todos/view.ts'
 import type { Parts } from '../parts.ts'
 import { deadlineOf } from '../tasks/questions.ts'
 import { excerpt } from '../tasks/text.ts'
@@ -25,7 +25,7 @@ export const createWhy = ({ database, registry }: Pick<Parts, 'database' | 'regi
   }
 
   return async (id: string, caller: Caller): Promise<Why> => {
-    const view = orNotFound(await readView(database, id, watchScope(caller), false))
+    const view = orNotFound(await readEnds(database, id, watchScope(caller)))
     const { todo, result, messages, waitsBehind } = view
     const [attempts, endpoints, [clock]] = await Promise.all([
       readAttempts(database, id, 2),

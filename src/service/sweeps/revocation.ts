@@ -14,7 +14,7 @@ import {
   revokeExpired,
 } from '../../store/admin/endpoints.ts'
 import type { Moved } from '../../store/move/move.ts'
-import { listTodos } from '../../store/todos/list.ts'
+import { listIds } from '../../store/todos/list.ts'
 import { countEnded } from '../count-ended.ts'
 import type { Parts } from '../parts.ts'
 import type { SweepRunner } from '../sweep-runner.ts'
@@ -81,13 +81,13 @@ export const createRevocation = ({
     cancelAllOf: async ({ id: clientId }) => {
       for (const queue of await readQueuesSentTo(database, clientId)) {
         for (let full = true; full; ) {
-          const { todos } = await listTodos(
+          const ids = await listIds(
             database,
-            { states: LIVE_STATES, retrying: 'only', pageSize: PAGE, includeArtifacts: false },
+            { states: LIVE_STATES, retrying: 'only', pageSize: PAGE },
             { kind: 'client', clientId, queue },
           )
-          for (const { todo } of todos) await cancelIfLive(database, metrics, todo.id)
-          full = todos.length === PAGE
+          for (const id of ids) await cancelIfLive(database, metrics, id)
+          full = ids.length === PAGE
         }
       }
     },

@@ -12,7 +12,7 @@ import {
   tryTransition,
 } from '../../store/move/move.ts'
 import type { Database } from '../../store/postgres/database.ts'
-import { readView } from '../../store/todos/view.ts'
+import { readBrief, readView } from '../../store/todos/view.ts'
 import { countEnded } from '../count-ended.ts'
 import { sweepEach } from '../sweep-runner.ts'
 import { truncate } from './text.ts'
@@ -25,20 +25,31 @@ export const cancelTodo = async (
   scope: Scope,
   reason?: string,
 ): Promise<TodoView> => {
+  await cancel(database, metrics, id, scope, reason)
+  return orNotFound(await readView(database, id, scope))
+}
+
+/** It reads no documents: whatever the todo holds, it can be canceled. */
+const cancel = async (
+  database: Database,
+  metrics: Metrics,
+  id: string,
+  scope: Scope,
+  reason?: string,
+): Promise<void> => {
   const change: Change = reason ? { detail: { text: truncate(reason) } } : {}
-  const before = orNotFound(await readView(database, id, scope))
-  if (before.todo.state === 'canceled') return before
+  const { todo } = orNotFound(await readBrief(database, id, scope))
+  if (todo.state === 'canceled') return
   try {
     countEnded(metrics, await transitionOne(database, 'cancel', id, change, scope), 'canceled')
   } catch (error) {
     if (!isRefusal(error, 'wrong_state')) throw error
-    const now = await readView(database, id, scope)
-    if (now?.todo.state === 'canceled') return now
+    const now = await readBrief(database, id, scope)
+    if (now?.todo.state === 'canceled') return
     const { state } = error.detail
     throw new Refusal('not_cancelable', { id, ...(state && { state }) })
   }
   await cancelBelow(database, metrics, [id])
-  return orNotFound(await readView(database, id, scope))
 }
 
 /** Like cancelTodo, but a todo that ends meanwhile is left as it ended. */
@@ -48,7 +59,7 @@ export const cancelIfLive = async (
   id: string,
 ): Promise<void> => {
   try {
-    await cancelTodo(database, metrics, id, EVERYTHING)
+    await cancel(database, metrics, id, EVERYTHING)
   } catch (error) {
     if (!isRefusal(error)) throw error
   }

@@ -25,6 +25,7 @@ import { type Access, accessTo } from './access.ts'
 import { cancelTodo } from './cancel.ts'
 import type { Keys } from './idempotency.ts'
 import type { Reply } from './reply.ts'
+import type { SendRate } from './send-rate.ts'
 import type { Submitter } from './submit.ts'
 
 export interface Send {
@@ -86,11 +87,12 @@ interface ClientParts extends Pick<Parts, 'database' | 'registry' | 'metrics' | 
   reply: Reply
   submitter: Submitter
   keys: Keys
+  sendRate: SendRate
   push: Pick<Push, 'vet'>
 }
 
 export const createClientService = (parts: ClientParts): ClientService => {
-  const { database, registry, reply, submitter, keys, push, metrics, pages } = parts
+  const { database, registry, reply, submitter, keys, sendRate, push, metrics, pages } = parts
   const readBatched = createBatcher<{ id: string; scope: Scope }, TodoView | null>({
     keyOf: ({ scope }) => JSON.stringify(scope),
     runOne: ({ id, scope }) => readView(database, id, scope),
@@ -114,6 +116,7 @@ export const createClientService = (parts: ClientParts): ClientService => {
         if (!queue) throw new Refusal('forbidden')
         return submitter.submit(send, queue, endpoint, vetted(send, endpoint))
       }
+      sendRate.spend(endpoint)
       const key = await keys.of(send, null, endpoint.id)
       return reply({
         id: message.taskId,

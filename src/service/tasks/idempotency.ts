@@ -14,11 +14,11 @@ import {
   idempotencyWindowSeconds,
   type QueuePolicy,
 } from '../../domain/policy.ts'
-import type { JsonObject, Message, TodoView } from '../../domain/todo.ts'
+import type { JsonObject, Message } from '../../domain/todo.ts'
 import { IDEMPOTENCY_MEMBER, WAIT_MEMBER } from '../../domain/todo.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { KnownKey, SendKey } from '../../store/todos/idempotency.ts'
-import { readView } from '../../store/todos/view.ts'
+import { readMessageId, readView } from '../../store/todos/view.ts'
 import type { Parts } from '../parts.ts'
 import type { Send, Sent } from './client.ts'
 
@@ -86,14 +86,19 @@ export type Replied = Sent & Required<Pick<Sent, 'receipt'>>
  * status later than itself. The first message of a todo that was rejected at once has that status
  * itself. No webhook is made a second time.
  */
-export const repeated = (view: TodoView, seq: number): Replied => {
-  const { message, answers = null } = view.messages.find((stored) => stored.seq === seq) ?? {}
-  const over = settled(view.todo) && (view.todo.statusSeq > seq || seq === 1)
-  return {
-    view,
-    after: over ? 0 : seq,
-    receipt: { messageId: message?.messageId ?? '', seq, outcome: 'repeated', answers },
+export const repeated = async (
+  database: Database,
+  id: string,
+  seq: number,
+  scope: Scope,
+): Promise<Replied> => {
+  const view = orNotFound(await readView(database, id, scope))
+  const { messageId, answers } = (await readMessageId(database, id, seq)) ?? {
+    messageId: '',
+    answers: null,
   }
+  const over = settled(view.todo) && (view.todo.statusSeq > seq || seq === 1)
+  return { view, after: over ? 0 : seq, receipt: { messageId, seq, outcome: 'repeated', answers } }
 }
 
 /** Refuses: idempotency_conflict; not_found if what the first send made is gone, or not yours. */
@@ -104,5 +109,5 @@ export const replayed = async (
   scope: Scope,
 ): Promise<Replied> => {
   if (known.digest !== key.digest) throw new Refusal('idempotency_conflict')
-  return repeated(orNotFound(await readView(database, known.todoId, scope)), known.seq)
+  return repeated(database, known.todoId, known.seq, scope)
 }

@@ -11,12 +11,18 @@ import { EVERYTHING, type Scope } from '../../domain/endpoint.ts'
 import { invalid, isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { Verb } from '../../domain/lifecycle.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
-import type { Message, Receipt, RequestFacts, Todo, TodoView } from '../../domain/todo.ts'
+import type { Message, Receipt, RequestFacts, Todo } from '../../domain/todo.ts'
 import type { Change } from '../../store/move/change.ts'
-import { freeLine, type Moved, tryTransition } from '../../store/move/move.ts'
+import { freeLine, type Moved, tryTransition, whyNot } from '../../store/move/move.ts'
 import type { Database, Session } from '../../store/postgres/database.ts'
 import { addKey, readKey, type SendKey } from '../../store/todos/idempotency.ts'
-import { readAnswerSchema, readView } from '../../store/todos/view.ts'
+import {
+  type Brief,
+  readAnswerSchema,
+  readBrief,
+  readKept,
+  readView,
+} from '../../store/todos/view.ts'
 import { countEnded } from '../count-ended.ts'
 import type { Parts } from '../parts.ts'
 import type { Push } from '../push/configs.ts'
@@ -73,27 +79,36 @@ const TRIES = 10
 
 export const createReply = (parts: ReplyParts): Reply => {
   const { database, conversations, push, metrics } = parts
+
+  /** The same message, if the todo has it; another of its id: what this one is to be kept as. */
+  const namesakeOf = async (
+    { todo, namesake }: Brief,
+    message: Message,
+  ): Promise<{ known: { seq: number } | null; keptAs: string | undefined }> => {
+    if (!namesake) return { known: null, keptAs: undefined }
+    const said = contentText(message)
+    const keptAs = namesakeId(message.messageId, said)
+    const isSame = contentText(namesake.message) === said
+    return { known: isSame ? namesake : await readKept(database, todo.id, keptAs), keptAs }
+  }
+
   /** Null if the todo moved between reading and writing: it has to be read again. */
-  const tryOnce = async (reply: NewReply, view: TodoView): Promise<Replied | null> => {
+  const tryOnce = async (reply: NewReply, brief: Brief): Promise<Replied | null> => {
     const { scope, senderId, key, push: config } = reply
     const message = senderId === null ? reply.message : withoutAnswerer(reply.message)
-    const { todo } = view
+    const { todo } = brief
     if (config && todo.clientId !== senderId) throw new Refusal('forbidden', {}, NOT_ITS_SENDER)
     if (message.contextId !== undefined && message.contextId !== todo.contextId) {
       throw invalid('message.contextId', 'is not the context of this task')
     }
     const before = key && (await readKey(database, key))
     if (before) return replayed(database, key, before, scope)
-    const namesakes = view.messages.filter(
-      (stored) => stored.message.messageId === message.messageId,
-    )
-    const said = namesakes.length > 0 ? contentText(message) : ''
-    const known = namesakes.find((stored) => contentText(stored.message) === said)
+    const { known, keptAs } = await namesakeOf(brief, message)
     if (known) {
       if (key) await addKey(database, key, { todoId: todo.id, seq: known.seq })
-      return repeated(view, known.seq)
+      return repeated(database, todo.id, known.seq, scope)
     }
-    if (todo.finishedAt) throw finished(view)
+    if (todo.finishedAt) throw finished(brief)
 
     const expected = reply.question
     if (expected !== undefined && !(asks(todo) && todo.statusSeq === expected)) {
@@ -106,14 +121,19 @@ export const createReply = (parts: ReplyParts): Reply => {
         request: reply.request,
         question: await checkedAgainst(parts, todo, message),
         key: key ?? undefined,
-        keptAs: namesakes.length > 0 ? namesakeId(message.messageId, said) : undefined,
+        keptAs,
       }),
     }
     const keep: Keep | null = config
       ? (session) => push.put(session, todo.id, config, EVERYTHING)
       : null
     const accepted = await replyTo(database, todo, change, keep)
-    if (!accepted) return null
+    if (!accepted) {
+      const verb = change.question === undefined ? 'message' : 'resume'
+      const { refusal } = await whyNot(database, verb, todo.id, change, scope)
+      if (refusal.kind === 'limit') throw refusal
+      return null
+    }
     const { moved, outcome } = accepted
     const { seq } = moved.todo
     if (outcome === 'requeued') countEnded(metrics, moved, 'released')
@@ -121,7 +141,7 @@ export const createReply = (parts: ReplyParts): Reply => {
     if (outcome === 'deferred' && todo.line) conversations.recheckSoon(todo.line)
     const now = await readView(database, todo.id, EVERYTHING)
     return {
-      view: now ?? { ...view, todo: moved.todo },
+      view: orNotFound(now),
       after: seq,
       receipt: { messageId: message.messageId, seq, outcome, answers: change.question ?? null },
       ...(config && { pushSecret: config.secret }),
@@ -130,20 +150,17 @@ export const createReply = (parts: ReplyParts): Reply => {
 
   return async (reply) => {
     for (let tries = 1; ; tries += 1) {
-      const view = orNotFound(await readView(database, reply.id, reply.scope))
-      const replied = await tryOnce(reply, view)
+      const { id, scope, message } = reply
+      const brief = orNotFound(await readBrief(database, id, scope, message.messageId))
+      const replied = await tryOnce(reply, brief)
       if (replied) return replied
-      if (tries >= TRIES) {
-        throw new Refusal('wrong_state', { id: reply.id, state: view.todo.state })
-      }
+      if (tries >= TRIES) throw new Refusal('wrong_state', { id, state: brief.todo.state })
     }
   }
 }
 
-const finished = ({ todo: { id, state }, result }: TodoView): Refusal => {
-  const error = state === 'failed' ? result?.error : null
-  return new Refusal('finished', { id, state, ...(typeof error === 'string' && { error }) })
-}
+const finished = ({ todo: { id, state }, error }: Brief): Refusal =>
+  new Refusal('finished', { id, state, ...(error !== null && { error }) })
 
 /** The question that this answer was checked against; undefined if none waits for one. */
 const checkedAgainst = async (

@@ -56,6 +56,7 @@ export const createFollow = (database: Database, isUnchanged: (id: string) => bo
     const tail = createTail<Event>({
       read: (after, limit) => readPage({ id, after, limit }),
       cursorOf: (event) => event.seq,
+      isCut: (event) => event.cut === true,
       head,
       upToDate: justRead && isUnchanged(id),
       ringWeight: RING_WEIGHT,

@@ -10,6 +10,8 @@ import { Ring, type RingOptions } from './ring.ts'
 export interface TailOptions<Entry> extends RingOptions<Entry> {
   /** Entries after the cursor, oldest first, at most `limit`. */
   read: (after: number, limit: number) => Promise<Entry[]>
+  /** The page ends early, and there is more behind this entry. */
+  isCut?: (entry: Entry) => boolean
   /** Nothing lies behind the head until a nudge says so, so there is no need to look. */
   upToDate?: boolean
 }
@@ -123,7 +125,8 @@ export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
       dirty = false
       try {
         const entries = await read(ring.head, PAGE)
-        if (entries.length === PAGE) dirty = true
+        const last = entries.at(-1)
+        if (entries.length === PAGE || (last && options.isCut?.(last))) dirty = true
         append(entries)
       } catch {
         // The database is away. Followers wait on; the next nudge, at the latest a poll, reads.

@@ -24,6 +24,7 @@ import {
 } from '../todos/idempotency.ts'
 import { TODO_COLUMNS } from '../todos/row.ts'
 import { topics, wakeOf } from '../wake/topics.ts'
+import { sizeOf } from './change.ts'
 import { addingConfig, pushValues } from './effects.ts'
 
 export interface NewTodo {
@@ -87,7 +88,7 @@ with ${whole ? sql`${knownKey},` : ''}spot as materialized (
 added as (
   insert into todos (id, queue, context_id, client_id, priority, max_attempts, due_at, retry_of,
     schedule_to_start_seconds, start_to_close_seconds, heartbeat_seconds, close_at, alarm_at, line, front,
-    state, finished_at, parent_id, depth, effects, push_version)
+    state, finished_at, parent_id, depth, effects, push_version, documents, document_bytes)
   select ${$.id}::uuid, q.name, ${$.context_id}, ${$.client_id}::uuid, ${$.priority}::smallint,
     ${$.max_attempts}::int, case when s.free and not r.rejected then now() end, ${$.retry_of}::uuid,
     ${$.schedule_to_start}::int, ${$.start_to_close}::int, ${$.heartbeat}::int, l.close_at,
@@ -97,7 +98,8 @@ added as (
     case when r.rejected then 'rejected'::todo_state else 'pending' end,
     case when r.rejected then clock_timestamp() end,
     ${$.parent_id}::uuid, coalesce(${$.depth}::smallint, 0), ${$.effects}::text[],
-    ${whole ? sql`case when ${$.push_id}::text is null then 0 else 1 end` : '0'}
+    ${whole ? sql`case when ${$.push_id}::text is null then 0 else 1 end` : '0'},
+    1, ${$.bytes}::int
   from queues q
     cross join spot s
     cross join lateral (select coalesce(${$.rejected}::boolean, false) as rejected) r
@@ -108,9 +110,9 @@ added as (
   on conflict (line) where front do nothing
   returning *),
 added_message as (
-  insert into messages (todo_id, seq, message_id, role, sender, message, request, received_at)
-  select a.id, 1, ${$.message_id}, 'user', a.client_id, ${$.message}::json, ${$.request}::json, a.created_at
-  from added a),
+  insert into messages (todo_id, seq, message_id, role, sender, message, request, received_at, bytes)
+  select a.id, 1, ${$.message_id}, 'user', a.client_id, ${$.message}::json, ${$.request}::json, a.created_at,
+    ${$.bytes}::int from added a),
 kept_metadata as (
   insert into details (todo_id, metadata)
   select a.id, ${$.metadata}::json from added a where ${$.metadata}::json is not null),
@@ -140,25 +142,26 @@ with batch as materialized (
   select * from unnest(${$.ids}::uuid[], ${$.queues}::text[], ${$.contexts}::text[], ${$.clients}::uuid[],
     ${$.priorities}::smallint[], ${$.max_attempts}::int[], ${$.lines}::uuid[], ${$.schedule_to_start}::int[],
     ${$.start_to_close}::int[], ${$.schedule_to_close}::int[], ${$.heartbeat}::int[], ${$.message_ids}::text[],
-    ${$.messages}::text[], ${$.requests}::text[], ${$.metadata}::text[], ${$.details}::text[])
+    ${$.messages}::text[], ${$.requests}::text[], ${$.metadata}::text[], ${$.details}::text[], ${$.bytes}::int[])
   as g(id, queue, context_id, client_id, priority, max_attempts, line, schedule_to_start,
-    start_to_close, schedule_to_close, heartbeat, message_id, message, request, metadata, detail)),
+    start_to_close, schedule_to_close, heartbeat, message_id, message, request, metadata, detail, bytes)),
 fresh as materialized (
   select g.*, clock_timestamp() as at, now() + make_interval(secs => g.schedule_to_close) as close_at
   from batch g where exists (select from queues q where q.name = g.queue)),
 added as (
   insert into todos (id, queue, context_id, client_id, priority, max_attempts, due_at,
     schedule_to_start_seconds, start_to_close_seconds, heartbeat_seconds, close_at, alarm_at, line, front,
-    state, status_at, created_at, updated_at)
+    state, status_at, created_at, updated_at, documents, document_bytes)
   select f.id, f.queue, f.context_id, f.client_id, f.priority, f.max_attempts, now(),
     f.schedule_to_start, f.start_to_close, f.heartbeat, f.close_at,
     todo_alarm('pending', f.close_at, now(), f.schedule_to_start, null, null, null, null),
-    f.line, f.line is not null, 'pending'::todo_state, f.at, f.at, f.at
+    f.line, f.line is not null, 'pending'::todo_state, f.at, f.at, f.at, 1, f.bytes
   from fresh f
   returning *),
 said as (
-  insert into messages (todo_id, seq, message_id, role, sender, message, request, received_at)
-  select f.id, 1, f.message_id, 'user', f.client_id, f.message::json, f.request::json, f.at from fresh f),
+  insert into messages (todo_id, seq, message_id, role, sender, message, request, received_at, bytes)
+  select f.id, 1, f.message_id, 'user', f.client_id, f.message::json, f.request::json, f.at, f.bytes
+  from fresh f),
 kept as (
   insert into details (todo_id, metadata)
   select f.id, f.metadata::json from fresh f where f.metadata is not null),
@@ -168,6 +171,15 @@ told as (
   from fresh f)
 select ${TODO_COLUMNS('a')} from added a`,
 )
+
+/** Its message, with which what was said beside it is counted. */
+const documentsOf = (todo: Pick<NewTodo, 'message' | 'metadata' | 'request'>) => {
+  const message = exactText(todo.message)
+  const metadata = todo.metadata && exactText(todo.metadata)
+  const request = todo.request && exactText(todo.request)
+  const bytes = sizeOf(message) + sizeOf(metadata) + sizeOf(request)
+  return { message, metadata, request, bytes }
+}
 
 /** True for a todo that {@link addTodos} may add. */
 export const isPlain = (todo: NewTodo): boolean =>
@@ -184,6 +196,7 @@ export const addTodos = async (
   todos: readonly NewTodo[],
 ): Promise<(Todo | null)[]> => {
   const column = (of: (todo: NewTodo) => unknown) => todos.map((todo) => of(todo) ?? null)
+  const documents = todos.map(documentsOf)
   const rows = await session.run(addManyStatement, {
     ids: column(({ id }) => id),
     queues: column(({ queue }) => queue),
@@ -197,9 +210,10 @@ export const addTodos = async (
     schedule_to_close: column(({ timeouts }) => timeouts?.scheduleToClose),
     heartbeat: column(({ timeouts }) => timeouts?.heartbeat),
     message_ids: column(({ message }) => message.messageId),
-    messages: column(({ message }) => exactText(message)),
-    requests: column(({ request }) => request && exactText(request)),
-    metadata: column(({ metadata }) => metadata && exactText(metadata)),
+    messages: documents.map(({ message }) => message),
+    requests: documents.map(({ request }) => request ?? null),
+    metadata: documents.map(({ metadata }) => metadata ?? null),
+    bytes: documents.map(({ bytes }) => bytes),
     details: column(({ detail }) => exactText(detail)),
   })
   const added = new Map(rows.map((row) => [row.id, announced(session, row, false)]))
@@ -274,9 +288,7 @@ const valuesOf = (todo: NewTodo): Record<string, unknown> => ({
   priority: todo.priority,
   max_attempts: todo.maxAttempts,
   message_id: todo.message.messageId,
-  message: exactText(todo.message),
-  request: todo.request && exactText(todo.request),
-  metadata: todo.metadata && exactText(todo.metadata),
+  ...documentsOf(todo),
   detail: exactText(todo.detail),
   retry_of: todo.retryOf,
   line: todo.line,

@@ -68,7 +68,66 @@ export interface Change {
   ttlSeconds?: number | null
 }
 
-export const parameters = (change: Change): Record<string, unknown> => ({
+/** In bytes, as it is stored. */
+export const sizeOf = (json: string | undefined): number =>
+  json === undefined ? 0 : Buffer.byteLength(json)
+
+/** What a change writes, as JSON, and how many bytes that is; null where it brings nothing. */
+interface Written {
+  message: string | undefined
+  request: string | undefined
+  schema: string | undefined
+  result: string | undefined
+  bytes: number | null
+  resultBytes: number | null
+}
+
+const NOTHING: Written = {
+  message: undefined,
+  request: undefined,
+  schema: undefined,
+  result: undefined,
+  bytes: null,
+  resultBytes: null,
+}
+
+const written = (change: Change): Written => {
+  const { message, artifact, result, detail } = change
+  const metadata = detail?.metadata
+  if (!message && !artifact && !result && !metadata) return NOTHING
+  const messageJson = message && exactText(message)
+  const requestJson = change.request && exactText(change.request)
+  const schemaJson = change.schema && exactText(change.schema)
+  const resultJson = result && exactText(result)
+  const beside = sizeOf(requestJson) + sizeOf(schemaJson) + sizeOf(metadata && exactText(metadata))
+  const resultBytes = sizeOf(resultJson)
+  return {
+    message: messageJson,
+    request: requestJson,
+    schema: schemaJson,
+    result: resultJson,
+    bytes: sizeOf(messageJson) + sizeOf(artifact?.json) + beside + resultBytes,
+    resultBytes,
+  }
+}
+
+export const parameters = (change: Change): Record<string, unknown> =>
+  withDocuments(change, written(change))
+
+/** One literal, since what is spread at its beginning would make it slow. */
+const withDocuments = (change: Change, documents: Written): Record<string, unknown> => ({
+  message: documents.message,
+  message_id: change.keptAs ?? change.message?.messageId,
+  request: documents.request,
+  artifact: change.artifact?.json,
+  artifact_id: change.artifact?.id,
+  append: change.artifact?.append,
+  last_chunk: change.artifact?.lastChunk,
+  chunk_key: change.artifact?.key,
+  schema: documents.schema,
+  result: documents.result,
+  bytes: documents.bytes,
+  result_bytes: documents.resultBytes,
   endpoint: change.endpoint,
   fence: change.fence,
   lease_seconds: change.leaseSeconds,
@@ -76,23 +135,13 @@ export const parameters = (change: Change): Record<string, unknown> => ({
   asked: change.asked,
   park: change.park,
   hold_seconds: change.holdSeconds,
-  message: change.message && exactText(change.message),
-  message_id: change.keptAs ?? change.message?.messageId,
-  request: change.request && exactText(change.request),
-  artifact: change.artifact?.json,
-  artifact_id: change.artifact?.id,
-  append: change.artifact?.append,
-  last_chunk: change.artifact?.lastChunk,
-  chunk_key: change.artifact?.key,
   detail: change.detail && exactText(change.detail),
   summary: change.summary,
   cause: change.cause,
   retry_seconds: change.retrySeconds,
   due_seconds: change.dueSeconds,
-  result: change.result && exactText(change.result),
   direct: change.direct,
   max_wait_seconds: change.maxWaitSeconds,
-  schema: change.schema && exactText(change.schema),
   question: change.question,
   children: change.children,
   join_until: change.joinUntil,
@@ -125,6 +174,8 @@ const BATCH_TYPES = {
   summary: 'text',
   cause: 'text',
   result: 'text',
+  bytes: 'int',
+  result_bytes: 'int',
   direct: 'boolean',
   through: 'int',
 } as const satisfies Partial<Record<ParamName, string>>

@@ -1,36 +1,62 @@
 /** Parents and children: which todo belongs to which, and which waits for which. */
 
 import { isUuid } from '../../base/uuid.ts'
+import { READ_BYTES } from '../../domain/budget.ts'
 import type { Child } from '../../domain/todo.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
-import { $, sql } from '../postgres/sql.ts'
+import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import type { Due } from './move.ts'
 import { STALLED_JOINS } from './pick.ts'
 
 /** A parent may go on forking for ever, so its claim carries this many children at most. */
 const CHILDREN_CARRIED = 1000
 
-const CHILD = columnsOf<Child>()(['id queue state'], {
+const CHILD = columnsOf<Child>()(['id queue state result'], {
   retrying: (c) => `${c}.next_retry_at is not null`,
-  result: (c) => `(select d.result from details d where d.todo_id = ${c}.id)`,
+  resultBytes: (c) => `case when ${c}.result is null then ${c}.bytes end`,
 })
 
+/** Children with their results, as far as these fit; of one that does not, its size is told. */
+const withResults = (children: SqlPart): Sql => sql`(
+  select c.*, case when c.upto <= ${READ_BYTES} then d.result end as result from (
+    select c.*, d.bytes, sum(d.bytes::float8) over (order by c.lined_at, c.id) as upto
+    from (${children}) c left join lateral (
+      select coalesce(d.bytes, octet_length(d.result::text)) as bytes from details d
+      where d.todo_id = c.id) d on true) c
+  left join details d on d.todo_id = c.id)`
+
 /** A parent's newest children in the order they were made, as JSON. */
-export const childrenOf = (todo: string): string => `(
+export const childrenOf = (todo: string): Sql => sql`(
   select json_agg(${CHILD.json('c')} order by c.lined_at)
-  from (select * from todos c where c.parent_id = ${todo}.id
-    order by c.lined_at desc limit ${CHILDREN_CARRIED}) c)`
+  from ${withResults(`select * from todos c where c.parent_id = ${todo}.id
+    order by c.lined_at desc limit ${CHILDREN_CARRIED}`)} c)`
 
 const childrenStatement = statement<Child>(
   'children_read',
-  sql`select ${CHILD.select('c')} from todos c
-  where c.parent_id = ${$.id}::uuid order by c.lined_at limit ${$.limit}::int`,
+  sql`select ${CHILD.select('c')} from ${withResults(sql`select * from todos c
+    where c.parent_id = ${$.id}::uuid order by c.lined_at limit ${$.limit}::int`)} c
+  order by c.lined_at`,
 )
 
 /** In the order they were made. */
 export const readChildren = (session: Session, id: string, limit: number): Promise<Child[]> =>
   session.run(childrenStatement, { id, limit })
+
+const childStatement = statement<Child>(
+  'child_read',
+  sql`select ${CHILD.select('c')} from (select c.*, null::int as bytes,
+    (select d.result from details d where d.todo_id = c.id) as result
+    from todos c where c.id = ${$.id}::uuid and c.parent_id = ${$.parent_id}::uuid) c`,
+)
+
+/** One child of this parent, with its result whatever its size; null where it is none. */
+export const readChild = async (
+  session: Session,
+  parentId: string,
+  id: string,
+): Promise<Child | null> =>
+  isUuid(id) ? readOne(session, childStatement, { id, parent_id: parentId }) : null
 
 const strangersStatement = statement<{ id: string }>(
   'children_not',

@@ -4,7 +4,8 @@ import type { Attempt, Child, StoredMessage, TodoView } from '../../domain/todo.
 import type { Session } from '../postgres/database.ts'
 import { sql } from '../postgres/sql.ts'
 import { ATTEMPT } from '../todos/attempts.ts'
-import { documentsOf, toView, type ViewRow } from '../todos/view.ts'
+import { OF_CLAIM } from '../todos/documents.ts'
+import { documentsOf, toView, type ViewRow, wholeView } from '../todos/view.ts'
 import type { Change } from './change.ts'
 import { childrenOf } from './children.ts'
 import { claimStatement, transitionClaim } from './move.ts'
@@ -36,13 +37,17 @@ const claim = claimStatement<Extra>(sql`,
   case when m.attempts_total > 1 then (select json_agg(a order by a.seq desc) from (
     select ${ATTEMPT.select('a')} from attempts a where a.todo_id = m.id and a.seq < m.attempts_total
     order by a.seq desc limit ${PRIOR_ATTEMPTS}) a) end as prior,
-  ${documentsOf('m', 'm.attempts_total > 1')}`)
+  ${documentsOf('m', 'm.attempts_total > 1', 'm.large')}`)
 
 /** The statement sees the attempt it has just closed as it was before: still open. */
 const closedNow = (attempt: Attempt, at: Date): Attempt =>
   attempt.endedAt
     ? attempt
     : { ...attempt, endedAt: at, outcome: 'lease_expired', disposition: 'requeued', died: true }
+
+/** On a first claim there are no artifacts. */
+const largeView = (session: Session, extra: ViewRow): Promise<TodoView> =>
+  wholeView(session, extra, extra.attemptsTotal > 1 ? OF_CLAIM : { ...OF_CLAIM, artifactBytes: 0 })
 
 export interface Claimed {
   claimed: ClaimedRow[]
@@ -58,8 +63,11 @@ export const readClaimed = async (
   change: Change,
 ): Promise<Claimed> => {
   const { moved, more } = await transitionClaim(session, claim, queues, limit, change)
+  const [first] = moved
+  // What does not fit into a claim is claimed by itself.
+  const large = first?.extra.large ? await largeView(session, first.extra) : null
   const claimed = moved.map(({ todo, from, neverStarted, extra }) => {
-    const view = toView(extra, true)
+    const view = large ?? toView(extra, true)
     const owed = new Set(extra.owed ?? [])
     return {
       view,

@@ -14,9 +14,10 @@ import {
 } from '../../domain/lifecycle.ts'
 import { stateList } from '../postgres/literals.ts'
 import { $, joinSql, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
+import { HELD_BYTES, HELD_DOCUMENTS } from '../todos/size.ts'
 import { GIVEN_BACK } from './conditions.ts'
 import { alarmAt } from './timeouts.ts'
-import { type Columns, verbSql } from './verbs.ts'
+import { bringsDocument, type Columns, verbSql } from './verbs.ts'
 
 const interruptStates = stateList(INTERRUPT_STATES)
 /** Ends whatever else the row says; a failure is one only without a retry. */
@@ -101,6 +102,23 @@ const LEASE: Readonly<Record<Rule['lease'], Columns>> = {
   keep: {},
 }
 
+/** The sums of what the todo holds (verbs.ts has asked whether there is room). */
+const holdsMore = (verb: Verb): Columns => {
+  const { artifact, metadata } = verbSql(verb)
+  const bytes = sql`${HELD_BYTES('t')} + coalesce(${$.bytes}::int, 0)`
+  if (metadata) {
+    // Most bring none, and are no reason to count a row of before.
+    const whereSome = (more: SqlPart, column: string): Sql =>
+      sql`case when ${$.bytes}::int is null then t.${column} else ${more} end`
+    return {
+      documents: whereSome(`${HELD_DOCUMENTS('t')} + 1`, 'documents'),
+      document_bytes: whereSome(bytes, 'document_bytes'),
+    }
+  }
+  const brought = artifact ? '1' : sql`case when ${$.message}::json is null then 0 else 1 end`
+  return { documents: sql`${HELD_DOCUMENTS('t')} + ${brought}`, document_bytes: bytes }
+}
+
 /** The alarm follows from the other columns, as they are after the move. */
 const withAlarm = (columns: Columns): Columns => {
   const changes = ['state', 'due_at', 'progress_at', 'started_at'].some((name) => name in columns)
@@ -126,6 +144,7 @@ const columns = (verb: Verb): Columns => {
     ...(STATUS_VERBS.includes(verb) && { status_seq: 't.seq + 1', status_at: 'p.at' }),
     ...counted(row),
     ...(message && row.by === 'client' && { unread: 't.unread + 1' }),
+    ...(bringsDocument(verb) && holdsMore(verb)),
     ...(acknowledges && ACKNOWLEDGES),
     ...LEASE[row.lease],
     ...set,

@@ -71,28 +71,29 @@ const addMessage = (
   return sql`
 added_message as (
   insert into messages (todo_id, seq, message_id, role, owed, sender, message, request, received_at,
-    answers, secret, schema)
+    answers, secret, schema, bytes)
   select m.id, m.seq, ${$.message_id}, '${isClient ? 'user' : 'agent'}', ${String(isClient)},
     ${$.endpoint}::uuid, ${$.message}::json, ${isClient ? sql`${$.request}::json` : 'null'}, m.updated_at,
-    ${answers ? 'm.former_status_seq' : 'null'}, ${secret}, ${schema}
+    ${answers ? 'm.former_status_seq' : 'null'}, ${secret}, ${schema},
+    ${$.bytes}::int - ${$.result_bytes}::int
   from moved m where ${$.message}::json is not null)`
 }
 
 const ADD_ARTIFACT = sql`
 added_artifact as (
-  insert into artifacts (todo_id, artifact_id, seq, append, last_chunk, artifact, chunk_key)
+  insert into artifacts (todo_id, artifact_id, seq, append, last_chunk, artifact, chunk_key, bytes)
   select m.id, ${$.artifact_id}, m.seq, ${$.append}::boolean, ${$.last_chunk}::boolean,
-    ${$.artifact}::json, ${$.chunk_key}::text
+    ${$.artifact}::json, ${$.chunk_key}::text, ${$.bytes}::int
   from moved m)`
 
 const keepResult = (result: SqlPart, direct: SqlPart = 'false'): Sql => sql`
 kept_result as (
-  insert into details as d (todo_id, result, direct)
-  select m.id, r.result, ${direct} from moved m
+  insert into details as d (todo_id, result, direct, bytes)
+  select m.id, r.result, ${direct}, octet_length(r.result::text) from moved m
     cross join lateral (select ${result} as result) r
   where r.result is not null or ${direct}
   on conflict (todo_id) do update set result = coalesce(excluded.result, d.result),
-    direct = excluded.direct)`
+    bytes = case when excluded.result is null then d.bytes else excluded.bytes end, direct = excluded.direct)`
 
 /**
  * The event of this verb for the rows of `rows`. It carries the verb in its name, so that two verbs which

@@ -5,6 +5,7 @@
  */
 
 import { isUuid } from '../../base/uuid.ts'
+import { HOLDS } from '../../domain/budget.ts'
 import type { Scope } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
 import {
@@ -29,6 +30,7 @@ import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import { plannedEachTime } from '../postgres/statement.ts'
 import { KEY_ONCE } from '../todos/idempotency.ts'
 import { scopeSql, scopeValues } from '../todos/scope.ts'
+import { HELD_BYTES, HELD_DOCUMENTS, MAY_HOLD } from '../todos/size.ts'
 import { topics } from '../wake/topics.ts'
 import { type BatchItem, batchValues, type Change, parameters } from './change.ts'
 import { FREE, READ_ALL } from './conditions.ts'
@@ -43,13 +45,15 @@ import {
   one,
   STALLED_LINES,
 } from './pick.ts'
-import { batchStatement, moveStatement } from './statement.ts'
+import { batchStatement, claimingStatement, moveStatement } from './statement.ts'
 import {
   BATCHED,
   type BatchedVerb,
+  bringsDocument,
   LINE_VERBS,
   SWEEP_VERBS,
   type SweepVerb,
+  usesReserve,
   verbSql,
 } from './verbs.ts'
 
@@ -273,14 +277,19 @@ export const readDue = async (
     ({ id }) => id,
   )
 
-/** A claim that also reads `extra` of each claimed todo `m`, so that it takes one round trip. */
-export const claimStatement = <Extra>(extra: SqlPart): Statement<MovedRow & Extra> =>
-  statement('todo_claim', moveStatement('claim', NEXT_CLAIMABLE, extra))
+type ClaimedRow = MovedRow & { found: number }
 
-/** Claims up to `limit` todos of `queues`, MAX_CLAIM at most; may there be more? */
+/** A claim that also reads `extra` of each claimed todo `m`, so that it takes one round trip. */
+export const claimStatement = <Extra>(extra: SqlPart): Statement<ClaimedRow & Extra> =>
+  statement('todo_claim', claimingStatement(NEXT_CLAIMABLE, extra))
+
+/**
+ * Claims up to `limit` todos of `queues`, MAX_CLAIM at most, as far as their documents fit into one claim;
+ * may there be more?
+ */
 export const transitionClaim = async <Extra>(
   session: Session,
-  claim: Statement<MovedRow & Extra>,
+  claim: Statement<ClaimedRow & Extra>,
   queues: readonly string[],
   limit: number,
   change: Change,
@@ -289,7 +298,10 @@ export const transitionClaim = async <Extra>(
   const rows = await session.run(claim, { ...parameters(change), queues, limit: most })
   const moved = rows.map((row) => ({ ...toMoved(row), extra: row as Extra }))
   session.wake(wakesOf('claim', moved))
-  return { moved, more: moved.length >= most }
+  const left = (rows[0]?.found ?? 0) - moved.length
+  // Others that looked in that moment found them locked, and wait.
+  if (left > 0) session.wake(queues.map((queue) => ({ topic: topics.queue(queue), count: left })))
+  return { moved, more: moved.length >= most || left > 0 }
 }
 
 /** Lets the next of this line go on, if the line is free; null where nobody waits or may. */
@@ -340,15 +352,24 @@ export const readStalledLines = async (
 ): Promise<string[]> =>
   (await session.run(stalledStatement, { limit, except })).map(({ line }) => line)
 
-const readStanding = statement<{
+interface Standing {
   state: State
   owner: string | null
   fence: string
   readAll: boolean
   free: boolean
-}>(
+  documents: number
+  bytes: number
+  may_hold_documents: number
+  may_hold_bytes: number
+}
+
+const readStanding = statement<Standing>(
   'todo_standing',
-  sql`select t.state, t.owner, t.fence, ${READ_ALL} as "readAll", ${FREE} as free
+  sql`select t.state, t.owner, t.fence, ${READ_ALL} as "readAll", ${FREE} as free,
+    ${HELD_DOCUMENTS('t')} as documents, ${HELD_BYTES('t')}::float8 as bytes,
+    ${MAY_HOLD('documents')}::float8 as may_hold_documents,
+    ${MAY_HOLD('bytes')}::float8 as may_hold_bytes
   from todos t where t.id = ${$.id}::uuid and ${scopeSql('t')}`,
 )
 
@@ -358,7 +379,8 @@ interface Obstacle {
   isOver: boolean
 }
 
-const whyNot = async (
+/** Why `verb` did not move this todo. */
+export const whyNot = async (
   session: Session,
   verb: Verb,
   id: string,
@@ -378,6 +400,30 @@ const whyNot = async (
   if (!from.includes(row.state)) return because(refusal)
   if (when.includes('readAll') && !row.readAll)
     return because(new Refusal('unread_messages', { id }))
+  const full = whyFull(verb, id, row, change)
+  if (full) return because(full)
   // This look checks every condition of a holder's verb, but not every one of the others.
   return { refusal, isOver: by === 'agent' }
 }
+
+const whyFull = (verb: Verb, id: string, row: Standing, change: Change): Refusal | null => {
+  const { bytes } = parameters(change)
+  if (!bringsDocument(verb) || bytes === null) return null
+  const reserveOf = (of: keyof typeof HOLDS) => (usesReserve(verb) ? HOLDS[of].reserve : 0)
+  const full = row.documents >= row.may_hold_documents + reserveOf('documents')
+  const left = row.may_hold_bytes + reserveOf('bytes') - row.bytes
+  return full || Number(bytes) > left ? noRoom(id, row, full) : null
+}
+
+const noRoom = (id: string, row: Standing, full: boolean): Refusal =>
+  full
+    ? new Refusal(
+        'limit',
+        { id, limit: row.may_hold_documents },
+        `There is no room for it: ${row.may_hold_documents} messages and chunks of artifacts are the most`,
+      )
+    : new Refusal(
+        'limit',
+        { id, limit: row.may_hold_bytes },
+        `There is no room for it: messages and artifacts may come to ${row.may_hold_bytes} bytes in all`,
+      )

@@ -14,7 +14,7 @@ import {
   UNCLAIMED_FRONT,
   WEBHOOK_FREE,
 } from './conditions.ts'
-import { verbSql } from './verbs.ts'
+import { hasRoom, verbSql } from './verbs.ts'
 
 /** Rows that failed before are left alone. */
 const NOT_EXCEPTED = sql`<> all(coalesce(${$.except}::uuid[], '{}'))`
@@ -23,14 +23,16 @@ const NOT_EXCEPTED = sql`<> all(coalesce(${$.except}::uuid[], '{}'))`
 
 /** That todo, if `verb` may move it. Waits for its lock. */
 export const one = (verb: Verb): Sql =>
-  sql`from todos t where t.id = ${$.id}::uuid and ${allowsNamed(verb)} for update of t`
+  sql`from todos t where t.id = ${$.id}::uuid and ${allowsNamed(verb)} and ${hasRoom(verb)}
+  for update of t`
 
 /**
  * The todos of `batch`, each if `verb` may move it, in the batch's order: two such statements never
  * wait for each other. Each is looked up by itself, so that no plan begins at the other end.
  */
 export const several = (verb: Verb): Sql => sql`from batch b cross join lateral (
-    select t.* from todos t where t.id = ${$.id} and ${allowsNamed(verb)} limit 1 for update of t) as t`
+    select t.* from todos t where t.id = ${$.id} and ${allowsNamed(verb)} and ${hasRoom(verb)}
+    limit 1 for update of t) as t`
 
 /* --------------------------------------------------------- todos that are due */
 

@@ -3,9 +3,11 @@
  * and its row here (verbs.ts): `picked` picks and locks, `moved` changes the row, and one clause each
  * writes what belongs to it.
  */
+import { PAGE_BYTES } from '../../domain/budget.ts'
 import { INTERRUPT_STATES, rule, shownAs, type Verb } from '../../domain/lifecycle.ts'
 import { type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import { TODO_COLUMNS } from '../todos/row.ts'
+import { HELD_BYTES } from '../todos/size.ts'
 import { BATCH_ROWS, batchColumns, bindToBatch } from './change.ts'
 import { assignments, landing, readyOf } from './columns.ts'
 import { GIVEN_BACK, LINE_FREE, NEVER_HEARD } from './conditions.ts'
@@ -40,6 +42,15 @@ const picked = (verb: Verb, source: SqlPart, more = ''): Sql => {
     }
   ${source}`
 }
+
+/**
+ * A claim takes the first whatever its size, and of the others those that fit beside it. What it has
+ * locked and leaves is free again when the statement ends.
+ */
+const withinBudget = (rows: Sql): Sql => sql`locked as (${rows}),
+picked as (select l.* from (
+    select l.*, sum(l.bytes) over (rows unbounded preceding) as upto from locked l) l
+  where l.upto <= ${PAGE_BYTES} or l.upto = l.bytes)`
 
 /** Of several of one line that come forward at once, the first finds it free and the others busy. */
 const inTurn = (verb: Verb, rows: Sql): Sql =>
@@ -95,3 +106,11 @@ export const batchStatement = (verb: Verb): Sql => sql`
 with ${BATCH_ROWS},
 picked as (${bindToBatch('b', picked(verb, several(verb), `, ${batchColumns('b')}`))}),
 moved as (${bindToBatch('p', moved(verb, `, ${batchColumns('p')}`))})${bindToBatch('m', effects(verb))}${answer(verb)}`
+
+/** A claim of several; `extra` may read `large` of each, and `found` is how many there were to claim. */
+export const claimingStatement = (source: SqlPart, extra: SqlPart): Sql => sql`
+with ${withinBudget(picked('claim', source, `, ${HELD_BYTES('t')}::float8 as bytes`))},
+moved as (${moved('claim', `, p.bytes > ${PAGE_BYTES} as large`)})${effects('claim')}${answer(
+  'claim',
+  sql`, m.large, (select count(*) from locked)::int as found${extra}`,
+)}`

@@ -3,9 +3,11 @@
  * verb does to the database is read in one place. `t` is the todo as it is locked, `p` the row that was
  * picked of it, `m` the todo as it is after the move.
  */
-import { OPEN_STATES, type Verb } from '../../domain/lifecycle.ts'
+import { HOLDS } from '../../domain/budget.ts'
+import { OPEN_STATES, rule, type Verb } from '../../domain/lifecycle.ts'
 import { stateList } from '../postgres/literals.ts'
 import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
+import { HELD_BYTES, HELD_DOCUMENTS, MAY_HOLD } from '../todos/size.ts'
 import { COME_DUE_AT, READ_NOW } from './conditions.ts'
 import { OUT_OF_TIME, TIMED_OUT } from './timeouts.ts'
 
@@ -32,12 +34,16 @@ export interface VerbSql {
   }
   /** It brings an artifact. */
   artifact?: true
+  /** Its event may carry metadata, which counts as a document. */
+  metadata?: true
   /** It acknowledges the messages up to `through`. */
   acknowledges?: true
   /** When a failure is tried again; null for the last. */
   retryAt?: Sql
   /** Kept as the todo's result, where it is not null. */
   result?: SqlPart
+  /** The result is a report of a bounded length, for which there is always room. */
+  reports?: true
   /** Whether the result was the agent's direct answer, a message without a task. */
   direct?: Sql
   /** Which limit on its time was passed. */
@@ -87,6 +93,10 @@ const gaveUp = (code: string, detail: string) => ({
   detail: errorCode(code),
 })
 
+/** A question that nobody answered is kept once more, in the result. */
+const WITH_QUESTION = `${HELD_BYTES('t')} + coalesce((select coalesce(q.bytes,
+  octet_length(q.message::text)) from messages q where q.todo_id = t.id and q.seq = t.status_seq), 0)`
+
 const REVOKED = gaveUp('endpoint_revoked', 'the endpoint of its holder was revoked')
 
 const outOfTime = (timeout: string) => ({
@@ -109,7 +119,7 @@ const VERB_SQL = {
     },
     one: 'prepared',
   },
-  progress: { one: 'prepared', batched: true },
+  progress: { metadata: true, one: 'prepared', batched: true },
   say: { message: {}, one: 'prepared', batched: true },
   artifact: { artifact: true, one: 'prepared', batched: true },
   fork: { one: 'prepared' },
@@ -152,6 +162,7 @@ const VERB_SQL = {
       and t.attempt < t.max_attempts
       then now() + make_interval(secs => ${$.retry_seconds}::double precision) end`,
     result: sql`${$.result}::json`,
+    reports: true,
     detail: sql`(case when m.next_retry_at is null then ${$.detail}::jsonb
       else ${$.detail}::jsonb || jsonb_build_object('retryAt', ${wire('m.next_retry_at')}) end)::json`,
     one: 'prepared',
@@ -179,6 +190,7 @@ const VERB_SQL = {
       'interruptedAt', ${wire('m.former_interrupted_at')},
       'message', (select q.message from messages q
         where q.todo_id = m.id and q.seq = m.former_status_seq))))`,
+    set: { document_bytes: WITH_QUESTION },
     sweep: { order: 't.interrupted_at', kept: 'planned each time' }, // todos_interrupt
   },
   timeOut: {
@@ -240,6 +252,35 @@ export const SWEEP_VERBS = verbsWith('sweep')
 
 /** Verbs of whoever is next in a free line, in the order of their right to it: answers first. */
 export const LINE_VERBS: readonly VerbsWith<'line'>[] = ['resumeLater', 'answerLater', 'unblock']
+
+/** It may bring a document, for which there must be room in the todo. */
+export const bringsDocument = (verb: Verb): boolean => {
+  const { message, artifact, metadata } = verbSql(verb)
+  return message !== undefined || artifact === true || metadata === true
+}
+
+/** Answers, and what ends the holder's attempt, may use the reserve. */
+export const usesReserve = (verb: Verb): boolean => {
+  const { by, attempt } = rule(verb)
+  const ends = by === 'agent' && attempt !== 'keep' && attempt !== 'open'
+  return ends || verbSql(verb).message?.answers === true
+}
+
+/** The todo holds no more than it may once it also holds what is brought. */
+export const hasRoom = (verb: Verb): Sql | string => {
+  if (!bringsDocument(verb)) return 'true'
+  const brought = verbSql(verb).reports
+    ? sql`(${$.bytes}::int - ${$.result_bytes}::int)`
+    : sql`${$.bytes}::int`
+  const fits = (documents: string, bytes: string): Sql =>
+    sql`(${HELD_DOCUMENTS('t')} < ${documents} and ${HELD_BYTES('t')} + ${brought} <= ${bytes})`
+  const most = (of: keyof typeof HOLDS): string =>
+    `${MAY_HOLD(of)}${usesReserve(verb) ? ` + ${HOLDS[of].reserve}` : ''}`
+  // Within what no setting goes below, nobody has to look the settings up.
+  return sql`(coalesce(${brought}, 0) = 0
+    or ${fits(String(HOLDS.documents.min), String(HOLDS.bytes.min))}
+    or ${fits(most('documents'), most('bytes'))})`
+}
 
 /** What messages a verb acknowledges, counted. */
 export const readNow = (verb: Verb): SqlPart => (verbSql(verb).acknowledges ? READ_NOW : '0')

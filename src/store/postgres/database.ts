@@ -9,6 +9,7 @@ import pg from 'pg'
 import { parseExact } from '../../base/exact-json.ts'
 import { asRefusal, discards, RUN_AGAIN_TIMES, runsAgain } from './pg-errors.ts'
 import type { Statement, Values } from './statement.ts'
+import { guardParsing } from './too-large.ts'
 import { createTrouble } from './trouble.ts'
 
 export { isUniqueViolation } from './pg-errors.ts'
@@ -140,7 +141,10 @@ export const openDatabase = (options: DatabaseOptions): Database => {
   pool.on('error', () => {})
   // It would also exit where a broken connection, while the pool closes it, hears that the server shuts
   // down: by then the pool no longer listens.
-  pool.on('connect', (client) => client.on('error', () => {}))
+  pool.on('connect', (client) => {
+    client.on('error', () => {})
+    guardParsing(client)
+  })
 
   const trouble = createTrouble()
   let listener: (wakes: readonly Wake[]) => void = () => {}

@@ -21,6 +21,7 @@ import * as todoCounts from '../../../migrations/0012_todo_counts.ts'
 import * as installationKeys from '../../../migrations/0013_installation_keys.ts'
 import * as messageRequests from '../../../migrations/0014_message_requests.ts'
 import * as chunkKeys from '../../../migrations/0015_chunk_keys.ts'
+import * as todoDocuments from '../../../migrations/0016_todo_documents.ts'
 import * as neverStarted from '../../../migrations/0017_never_started.ts'
 import { sleep } from '../../base/time.ts'
 
@@ -52,6 +53,7 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0013_installation_keys', ...installationKeys, down },
   { name: '0014_message_requests', ...messageRequests, down },
   { name: '0015_chunk_keys', ...chunkKeys, down },
+  { name: '0016_todo_documents', ...todoDocuments, down },
   { name: '0017_never_started', ...neverStarted, down },
 ]
 

@@ -4,6 +4,7 @@
  */
 import pg from 'pg'
 import { Refusal } from '../../domain/errors.ts'
+import { isTooLarge } from './too-large.ts'
 
 /** A unique violation of this constraint. */
 export const isUniqueViolation = (error: unknown, constraint: string): boolean =>
@@ -129,9 +130,12 @@ export const troubleOf = (error: unknown): Trouble | null => {
   return condition && TROUBLES[condition.means]
 }
 
+const TOO_LARGE = 'This is too large to be read at once'
+
 /** `writes`: if it was sent and only its answer got lost, it may have been done. */
 export const asRefusal = (error: unknown, writes: boolean): unknown => {
   if (isNoId(error)) return new Refusal('not_found')
+  if (isTooLarge(error)) return Object.assign(new Refusal('limit', {}, TOO_LARGE), { cause: error })
   const condition = conditionOf(error)
   if (!condition) return error
   const refusal = new Refusal('unavailable', {

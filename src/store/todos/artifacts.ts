@@ -1,6 +1,6 @@
 /** Whether an artifact still accepts chunks, and which were left unfinished. Reading them belongs to view.ts. */
 
-import { DISCARDED_MEMBER } from '../../domain/todo.ts'
+import { DISCARDED_MEMBER } from '../../base/chunks.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { $, sql } from '../postgres/sql.ts'
 

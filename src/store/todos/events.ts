@@ -5,13 +5,15 @@
  * become visible after a higher one and a cursor would then skip it for good.
  */
 
-import type { Event, FeedEvent, Horizon } from '../../domain/todo.ts'
+import { READ_BYTES } from '../../domain/budget.ts'
+import type { Event, Fact, FeedEvent, Horizon } from '../../domain/todo.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf } from '../postgres/rows.ts'
 import { $, sql } from '../postgres/sql.ts'
 import { topics } from '../wake/topics.ts'
+import { BYTES_ON_PAGE } from './documents.ts'
 
-const EVENT = columnsOf<Omit<Event, 'message' | 'artifact'>>()(
+const EVENT = columnsOf<Fact>()(
   ['todoId seq queue contextId verb retrying attempt fence owner claimant ready detail at'],
   { from: (e) => `${e}.from_state`, to: (e) => `${e}.to_state` },
 )
@@ -29,21 +31,33 @@ const FEED_EVENT = `${EVENT.select('e')}, e.position::float8 as position`
 const APPENDS = `a.append and exists (select from artifacts b where b.todo_id = a.todo_id
       and b.artifact_id = a.artifact_id and b.seq < a.seq)`
 
+/** What the document of an event takes, if it has one. */
+const CARRIED = `(case when m.seq is not null then ${BYTES_ON_PAGE('m', 'e.n', 'message')}
+  when a.seq is not null then ${BYTES_ON_PAGE('a', 'e.n', 'artifact')} else 0 end)`
+
 const afterStatement = statement<Event>(
   'events_after',
-  sql`select ${EVENT.select('e')}, m.message,
-    case when a.seq is not null then json_build_object(
-      'artifact', a.artifact, 'append', ${APPENDS}, 'lastChunk', a.last_chunk) end as artifact
+  sql`select ${EVENT.select('e')}, e.message, e.cut,
+    case when e.chunk is not null then json_build_object(
+      'artifact', e.chunk, 'append', e.appends, 'lastChunk', e.last_chunk) end as artifact
   from unnest(${$.ids}::uuid[], ${$.afters}::int[]) as w(id, after)
-    cross join lateral (select * from events e where e.todo_id = w.id and e.seq > w.after
-      order by e.seq limit ${$.limit}::int) e
-    left join messages m on m.todo_id = e.todo_id and m.seq = e.seq
-    left join artifacts a on a.todo_id = e.todo_id and a.artifact_id = e.artifact_id
-      and a.seq = e.seq
+    cross join lateral (
+      select s.*, lead(s.upto) over (order by s.seq) > ${READ_BYTES} as cut from (
+        select e.*, m.message, a.artifact as chunk, a.last_chunk, ${APPENDS} as appends,
+          ${CARRIED} as bytes, sum(${CARRIED}::float8) over (order by e.seq) as upto
+        from (select e.*, row_number() over (order by e.seq) as n from events e where e.todo_id = w.id and e.seq > w.after
+            order by e.seq limit ${$.limit}::int) e
+          left join messages m on m.todo_id = e.todo_id and m.seq = e.seq
+          left join artifacts a on a.todo_id = e.todo_id and a.artifact_id = e.artifact_id
+            and a.seq = e.seq) s) e
+  where e.upto <= ${READ_BYTES} or e.upto = e.bytes
   order by e.todo_id, e.seq`,
 )
 
-/** For each todo its events after a seq, oldest first, at most `limit` a todo. */
+/**
+ * For each todo its events after a seq, oldest first, at most `limit` a todo, and as far as their
+ * documents fit into a page: the last one of a page that was cut short says so.
+ */
 export const readEvents = (
   session: Session,
   watched: readonly { id: string; after: number }[],
@@ -54,6 +68,20 @@ export const readEvents = (
     afters: watched.map(({ after }) => after),
     limit,
   })
+
+const factsStatement = statement<Fact>(
+  'events_facts',
+  sql`select ${EVENT.select('e')} from events e
+  where e.todo_id = ${$.id}::uuid and e.seq > ${$.after}::int order by e.seq limit ${$.limit}::int`,
+)
+
+/** The same of one todo, without their documents. */
+export const readFacts = (
+  session: Session,
+  id: string,
+  after: number,
+  limit: number,
+): Promise<Fact[]> => session.run(factsStatement, { id, after, limit })
 
 /* -------------------------------------------------------------------- the feed */
 

@@ -1,20 +1,20 @@
 /** Lists of todos, a page at a time, newest status first. Cursors are positions, never offsets. */
 import knexFactory, { type Knex } from 'knex'
 import { isUuid } from '../../base/uuid.ts'
+import { ALONE_BYTES, PAGE_BYTES } from '../../domain/budget.ts'
 import { EVERYTHING, type Scope } from '../../domain/endpoint.ts'
 import { invalid } from '../../domain/errors.ts'
 import { ENDED_STATES, STATE_NAMES, type State } from '../../domain/lifecycle.ts'
-import type { Todo, TodoFilter, TodoPage } from '../../domain/todo.ts'
+import type { Todo, TodoFilter, TodoPage, TodoView } from '../../domain/todo.ts'
 import type { Session } from '../postgres/database.ts'
 import { stateList } from '../postgres/literals.ts'
+import { ALL, MESSAGE_BYTES } from './documents.ts'
 import { TODO_COLUMNS } from './row.ts'
-import { documentsOf, toView, type ViewRow } from './view.ts'
+import { HELD_BYTES } from './size.ts'
+import { documentsOf, toView, type ViewRow, wholeView } from './view.ts'
 
-/**
- * A page ends early where its messages and artifacts come to more than this, in bytes of JSON. It always
- * has one todo, and what is left out follows behind the page's token.
- */
-const PAGE_BYTES = 8_000_000
+/** Where nothing is kept that knows the total, no more are counted. */
+const COUNTED_TO = 10_000
 
 /** Builds SQL only; it has no connection. */
 const build = knexFactory({ client: 'pg' })
@@ -110,28 +110,40 @@ const newestFirst = (table: string) => [
   { column: `${table}.id`, order: 'desc' },
 ]
 
-const bytesOf = (table: string, document: string): string =>
-  `coalesce((select sum(octet_length(s.${document}::text)) from ${table} s where s.todo_id = f.id), 0)`
+/** What the messages of a todo take that are read, `which` of them. */
+const messageBytes = (which = 'true'): string =>
+  `coalesce((select sum(${MESSAGE_BYTES('m')}) from messages m where m.todo_id = f.id and ${which}), 0)`
 
-/** The todos found, each whole, until the page is full. */
-const pageOf = (found: Knex.QueryBuilder, { includeArtifacts }: TodoFilter): Knex.QueryBuilder => {
-  const documents = [bytesOf('messages', 'message')]
-  if (includeArtifacts) documents.push(bytesOf('artifacts', 'artifact'))
+/** What is read of a todo takes about so many bytes; of most it is known without a look at the documents. */
+const bytesOf = ({ includeArtifacts, documents }: TodoFilter): string => {
+  if (documents === 'ends') {
+    const result = 'coalesce(d.bytes, octet_length(d.result::text))'
+    return `${messageBytes('m.seq in (1, f.status_seq)')}
+      + coalesce((select ${result} from details d where d.todo_id = f.id), 0)`
+  }
+  if (includeArtifacts) return HELD_BYTES('f')
+  return `case when f.document_bytes <= ${ALONE_BYTES} then f.document_bytes else ${messageBytes()} end`
+}
+
+/**
+ * The todos found, each whole, until the page is full: it ends early where its documents come to more than
+ * PAGE_BYTES. It always has one todo, and what is left out follows behind the page's token.
+ */
+const pageOf = (found: Knex.QueryBuilder, filter: TodoFilter): Knex.QueryBuilder => {
   const sized = build
-    .select('f.*', build.raw(`${documents.join(' + ')} as bytes`))
+    .select('f.*', build.raw(`(${bytesOf(filter)})::float8 as bytes`))
     .from(found.as('f'))
-  const before = build
+  const summed = build
     .select('b.*', build.raw('count(*) over () as found'))
-    .select(
-      build.raw('sum(b.bytes) over (order by b.status_at desc, b.id desc) - b.bytes as before'),
-    )
+    .select(build.raw('sum(b.bytes) over (order by b.status_at desc, b.id desc) as upto'))
     .from(sized.as('b'))
+  const large = filter.documents === 'ends' ? 'true' : `p.bytes > ${PAGE_BYTES}`
   return build
     .select(build.raw(TODO_COLUMNS('t')), 'p.found')
-    .select(build.raw(documentsOf('t', includeArtifacts ? 'true' : 'false').text))
-    .from(before.as('p'))
+    .select(build.raw(documentsOf('t', String(filter.includeArtifacts), large).text))
+    .from(summed.as('p'))
     .join('todos as t', 't.id', 'p.id')
-    .where('p.before', '<', PAGE_BYTES)
+    .whereRaw(`p.upto - p.bytes < ${PAGE_BYTES}`)
     .orderBy(newestFirst('p'))
 }
 
@@ -157,10 +169,23 @@ const isKept = ({ ids, contextId, statusAfter, countTo }: TodoFilter): boolean =
 
 const counted = (filter: TodoFilter, scope: Scope): Knex.QueryBuilder => {
   if (isKept(filter)) return summed(filter, scope)
-  const found = matching(filter, scope)
-  if (filter.countTo === undefined) return found.count('* as count')
-  const some = found.select('t.id').limit(filter.countTo)
+  const some = matching(filter, scope)
+    .select('t.id')
+    .limit(filter.countTo ?? COUNTED_TO)
   return build.count('* as count').from(some.as('s'))
+}
+
+/** The ids of the newest that match, without their documents. */
+export const listIds = async (
+  session: Session,
+  filter: Omit<TodoFilter, 'includeArtifacts'>,
+  scope: Scope,
+): Promise<string[]> => {
+  const found = matching({ ...filter, includeArtifacts: false }, scope)
+    .select('t.id')
+    .orderBy(newestFirst('t'))
+    .limit(filter.pageSize)
+  return (await run<{ id: string }>(session, found)).map(({ id }) => id)
 }
 
 /** One page, newest status first, ids breaking ties. Refuses a token that is not one of ours. */
@@ -170,7 +195,7 @@ export const listTodos = async (
   scope: Scope = EVERYTHING,
 ): Promise<TodoPage> => {
   const found = matching(filter, scope)
-    .select('t.id', 't.status_at')
+    .select('t.id', 't.status_at', 't.status_seq', 't.document_bytes')
     .orderBy(newestFirst('t'))
     .limit(filter.pageSize + 1)
   if (filter.pageToken) {
@@ -181,7 +206,13 @@ export const listTodos = async (
     run<ViewRow & { found: string }>(session, pageOf(found, filter)),
     run<{ count: string }>(session, counted(filter, scope)),
   ])
-  const todos = rows.slice(0, filter.pageSize).map((row) => toView(row, filter.includeArtifacts))
+  const { includeArtifacts, documents } = filter
+  const wanted = includeArtifacts ? ALL : { ...ALL, artifactBytes: 0 }
+  const todos: TodoView[] = []
+  for (const row of rows.slice(0, filter.pageSize)) {
+    const isLarge = row.large && documents !== 'ends'
+    todos.push(isLarge ? await wholeView(session, row, wanted) : toView(row, includeArtifacts))
+  }
   const last = todos.at(-1)
   return {
     todos,

@@ -37,6 +37,8 @@ test('the table has every method of the agent API', () => {
     'todos.fork',
     'todos.join',
     'todos.get',
+    'todos.documents',
+    'todos.child',
     'todos.list',
   ])
 })

@@ -175,7 +175,7 @@ test('a list says how many there are in all', async () => {
 const ALLOWED: Record<EndpointVerb, string[]> = {
   send: [],
   work: [],
-  watch: ['todos.list', 'todos.show', 'todos.why', 'deliveries.list'],
+  watch: ['todos.list', 'todos.show', 'todos.documents', 'todos.why', 'deliveries.list'],
   answer: ['todos.answer', 'todos.answerLink'],
 }
 

@@ -32,6 +32,7 @@ test('the table has every method of the operator API', () => {
     'sessions.revoke',
     'todos.list',
     'todos.show',
+    'todos.documents',
     'todos.send',
     'todos.answer',
     'todos.answerLink',

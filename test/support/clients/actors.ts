@@ -27,6 +27,9 @@ export const resumeAfter = (id: string) => ({
   'A2A-Extensions': 'urn:switchboard:ext:resumable-streams/v1',
 })
 
+/** The number of an event by its id: in the stream of a send that names its task before it. */
+export const seqOf = (id: string | undefined): number => Number(id?.split(':').at(-1))
+
 /** POSTs a body as it is. */
 export const post = async (
   url: string,

@@ -46,3 +46,13 @@ export const databaseWithout = async (migration: string): Promise<Database> =>
       if (name !== migration) await knex.migrate.up({ name })
     }
   })
+
+/** Applies this one, and none of those that are missing beside it. */
+export const migrateBy = async (databaseUrl: string, name: string): Promise<void> => {
+  const knex = knexFactory(knexConfig(databaseUrl))
+  try {
+    await knex.migrate.up({ name })
+  } finally {
+    await knex.destroy()
+  }
+}

@@ -7,7 +7,14 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Receipt } from '../../../src/domain/todo.ts'
 import type { Told } from '../checker.ts'
-import { type Answer, a2aClient, type Frame, type Stream, textMessage } from '../clients/actors.ts'
+import {
+  type Answer,
+  a2aClient,
+  type Frame,
+  resumeAfter,
+  type Stream,
+  textMessage,
+} from '../clients/actors.ts'
 import { randomOf } from '../seeded.ts'
 
 interface Accepted {
@@ -111,7 +118,7 @@ export const startLoad = (options: LoadOptions): Load => {
   /** Null where the task has ended before anything of it was read. */
   const subscribe = async (id: string, after: string | null): Promise<Stream | null> => {
     for (;;) {
-      const headers = after === null ? {} : { 'Last-Event-ID': after }
+      const headers = after === null ? {} : resumeAfter(after)
       const stream = await a2a.stream('SubscribeToTask', { id }, { headers })
       if (!stream.body) return stream
       if (!isAway(stream.body)) {

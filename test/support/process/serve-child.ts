@@ -28,6 +28,8 @@ export const spawnServe = ({ databaseUrl, env = {}, options = [], imports = [] }
         DATABASE_URL: databaseUrl,
         PORT: '0',
         SWITCHBOARD_ADMIN_TOKEN: ADMIN_TOKEN,
+        // Whoever reads its metrics wants them as they are now.
+        SWITCHBOARD_METRICS_CACHE_SECONDS: '0',
         ...env,
       },
       stdio: ['ignore', 'pipe', 'pipe'],
