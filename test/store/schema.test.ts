@@ -102,6 +102,7 @@ test('starts that race migrate an empty database once', async () => {
       '0014_message_requests',
       '0015_chunk_keys',
       '0016_todo_documents',
+      '0017_never_started',
     ])
     expect(await pendingMigrations(clone.url)).toEqual([])
   } finally {

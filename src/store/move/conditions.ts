@@ -7,7 +7,6 @@ import {
   type Condition,
   HELD_STATES,
   INTERRUPT_STATES,
-  NEVER_STARTED,
   rule,
   type State,
   type Verb,
@@ -75,8 +74,7 @@ export const NEVER_HEARD = `(t.state = 'claimed'
       and t.progress_at = t.started_at::timestamptz(3), false))`
 
 /** Such an attempt does not count, unless the one before it never started either. */
-export const GIVEN_BACK = `(${NEVER_HEARD} and coalesce((select a.cause from attempts a
-      where a.todo_id = t.id and a.seq = t.attempts_total - 1), '') <> '${NEVER_STARTED}')`
+export const GIVEN_BACK = `(${NEVER_HEARD} and not never_started(t.id, t.attempts_total - 1))`
 
 const CHILD = 'select from todos c where c.id = any(t.join_ids)'
 
