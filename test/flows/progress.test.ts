@@ -21,6 +21,8 @@ const worker = agentClient(app.url, agent.token)
 const agents: Agent[] = []
 afterEach(async () => {
   await Promise.all(agents.splice(0).map((each) => each.stop({ graceMs: 0 })))
+  // A claim whose caller has hung up can be handed a todo until it is known, and gives it back then.
+  await until(async () => (await metric(app, 'switchboard_waiting_claims')) === 0)
 })
 const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 const start = (handler: Handler, options: Partial<AgentOptions> = {}): void => {

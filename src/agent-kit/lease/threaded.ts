@@ -160,13 +160,8 @@ export const openKeeper = (options: KeeperOptions): AgentKeeper => {
       case 'refused':
         claims.get(word.call)?.reject(fromPlain(word.error))
         break
-      case 'claimed': {
-        const pending = claims.get(word.call)
-        const todos = parseExact(word.todos) as ClaimedTodo[]
-        if (pending) pending.resolve(todos)
-        // Nobody waits for them any more; the agent looks for what was claimed as it stops.
-        else for (const todo of todos) order({ agent, op: 'drop', key: keyOf(todo) })
-      }
+      case 'claimed':
+        claims.get(word.call)?.resolve(parseExact(word.todos) as ClaimedTodo[])
     }
   }
 
@@ -189,10 +184,8 @@ export const openKeeper = (options: KeeperOptions): AgentKeeper => {
         signal.removeEventListener('abort', abort)
         settle()
       }
-      const abort = (): void => {
-        order({ agent, op: 'abort', call })
-        done(() => reject(signal.reason))
-      }
+      // The thread says when the call has ended: until then it can bring something yet.
+      const abort = (): void => order({ agent, op: 'abort', call })
       signal.addEventListener('abort', abort, { once: true })
       claims.set(call, {
         resolve: (todos) => done(() => resolve(todos)),
