@@ -44,6 +44,9 @@ export const METRICS = {
   attemptsEnded: counter('switchboard_attempts_ended_total{queue,outcome}')(
     'Attempts that ended, by outcome',
   ),
+  attemptsNeverStarted: counter('switchboard_attempts_never_started_total{queue}')(
+    'Attempts whose lease ran out and whose holder was never heard of after its claim',
+  ),
   todoLeasesExpired: counter('switchboard_todo_leases_expired_total{queue}')(
     'Todos taken back by the reaper, from a lapsed lease or an interrupt past its deadline',
   ),
@@ -155,6 +158,7 @@ export const createMetrics = (): Metrics => {
   const seedQueue = (queue: string): void => {
     const { todosSent, todosClaimed, todosDeleted } = named
     for (const counts of [todosSent, todosClaimed, todosDeleted]) counts.inc({ queue }, 0)
+    named.attemptsNeverStarted.inc({ queue }, 0)
     named.todoLeasesExpired.inc({ queue }, 0)
     named.interruptLeasesReclaimed.inc({ queue }, 0)
     for (const timeout of TIMEOUT_ERRORS) named.timeouts.inc({ queue, timeout }, 0)

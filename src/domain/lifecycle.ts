@@ -42,6 +42,12 @@ export const OUTCOMES = [
 ] as const
 export type Outcome = (typeof OUTCOMES)[number]
 
+/**
+ * The cause of an attempt whose lease ran out and whose holder was never heard of after its claim: the
+ * claim was lost on its way, or the agent died as it began.
+ */
+export const NEVER_STARTED = 'never_started'
+
 /** What became of the todo when an attempt ended. */
 export const DISPOSITIONS = [
   'done',
@@ -109,8 +115,11 @@ export interface Rule {
   readonly lease: 'grant' | 'renew' | 'extend' | 'keep' | 'clear'
   /** `open` starts an attempt, an outcome closes the open one, `keep` does neither. */
   readonly attempt: 'open' | 'keep' | Outcome
-  /** The attempt is given back: it does not count against the cap. */
-  readonly refund?: true
+  /**
+   * The attempt it ends is given back: it does not count against the cap. One that never started is
+   * given back once in a row, or a todo whose agent dies as it begins would be tried for ever.
+   */
+  readonly refund?: true | 'never started'
   /** The work moved: stamps `progress_at`. */
   readonly progress?: true
   /** Appends an event. A heartbeat says only that the process lives and appends none. */
@@ -176,6 +185,7 @@ export const VERBS = {
     to: 'claimed',
     lease: 'grant',
     attempt: 'open',
+    refund: 'never started',
     shown: 'status',
   },
   heartbeat: { ...OF_HOLDER, lease: 'extend', event: false },
@@ -249,7 +259,13 @@ export const VERBS = {
     attempt: 'canceled',
     shown: 'status',
   },
-  reapLease: { ...REQUEUES, from: held, when: ['leaseLapsed'], attempt: 'reaped' },
+  reapLease: {
+    ...REQUEUES,
+    from: held,
+    when: ['leaseLapsed'],
+    attempt: 'reaped',
+    refund: 'never started',
+  },
   reapInterrupt: { ...REQUEUES, from: interrupted, when: ['interruptExpired'], attempt: 'reaped' },
   /** Alive but wedged: no progress for too long, or working for too long (heartbeats regardless). */
   timeOut: { ...REQUEUES, from: held, when: ['silentOrOverdue'], attempt: 'timed_out' },

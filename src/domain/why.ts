@@ -2,8 +2,8 @@
  * One sentence for any todo: what it waits for, since when, until when, and what would move it. Pure:
  * the caller reads the facts.
  */
-import { phaseOf, STATES } from './lifecycle.ts'
-import type { Child, Todo } from './todo.ts'
+import { NEVER_STARTED, phaseOf, STATES } from './lifecycle.ts'
+import type { Attempt, Child, Todo } from './todo.ts'
 
 /** A limit on how much runs at once, and how much runs under it now. */
 export interface Slots {
@@ -23,6 +23,8 @@ export interface WhyFacts {
   todo: Todo
   /** The name of whoever holds it or asked. */
   holder: string | null
+  /** Its newest attempts, the newest first: of more than two nothing is asked. */
+  attempts: readonly Attempt[]
   /** The open question, shortened. */
   question: string | null
   /** When an interrupt is taken back; null for never. */
@@ -70,8 +72,10 @@ const after = (from: Date | null, seconds: number | null): Date | null =>
 const limited = (what: string, moment: Date | null, then: string): string =>
   moment ? `; ${what} by ${at(moment)} ${then}` : ''
 
+const BACK = 'it goes back to its queue'
+
 const afterwards = (todo: Todo): string =>
-  todo.attempt >= todo.maxAttempts ? 'it ends as a dead letter' : 'it goes back to its queue'
+  todo.attempt >= todo.maxAttempts ? 'it ends as a dead letter' : BACK
 
 /** If a child asks something, its parent really waits for that answer. */
 const joining = ({ todo, children }: WhyFacts, since: Date): Why => {
@@ -150,13 +154,22 @@ const waiting = (facts: WhyFacts): Why => {
   return { why: `waits since ${at(since)} until ${by}${limits}`, since, until: earlier(end, until) }
 }
 
-const held = ({ todo, holder }: WhyFacts): Why => {
+/** Nothing has come from the holder yet, and the attempt before did start: this one would not count. */
+const givenBack = ([latest, before]: readonly Attempt[]): boolean => {
+  const claimedAt = latest?.claimedAt.getTime()
+  const isSilent = [latest?.lastHeartbeatAt, latest?.progressAt].every(
+    (moment) => moment?.getTime() === claimedAt,
+  )
+  return isSilent && before?.cause !== NEVER_STARTED
+}
+
+const held = ({ todo, holder, attempts }: WhyFacts): Why => {
   const { leaseExpiresAt, progressAt, startedAt, closeAt } = todo
   const silence = after(progressAt, todo.heartbeatSeconds)
   const attempt = after(startedAt, todo.startToCloseSeconds)
   const why =
     `${holder ?? 'its holder'} works on it since ${at(todo.statusAt)}, ${tries(todo)}` +
-    limited('without a heartbeat', leaseExpiresAt, afterwards(todo)) +
+    limited('without a heartbeat', leaseExpiresAt, givenBack(attempts) ? BACK : afterwards(todo)) +
     limited('without progress', silence, `${afterwards(todo)} (heartbeat_timeout)`) +
     limited('not finished', attempt, `${afterwards(todo)} (start_to_close_timeout)`) +
     limited('not ended', closeAt, 'it fails (schedule_to_close_timeout)')

@@ -17,6 +17,7 @@ const COUNTED = [
   'switchboard_todos_claimed_total',
   'switchboard_todos_finished_total',
   'switchboard_attempts_ended_total',
+  'switchboard_attempts_never_started_total',
   'switchboard_todo_leases_expired_total',
   'switchboard_interrupt_leases_reclaimed_total',
   'switchboard_timeouts_total',
@@ -103,6 +104,9 @@ const FROM_LOG = `
   union all select format('switchboard_attempts_ended_total{queue="%s",outcome="%s"}', t.queue, a.outcome),
     count(*)::int from attempts a join todos t on t.id = a.todo_id where a.ended_at is not null
     group by t.queue, a.outcome
+  union all select format('switchboard_attempts_never_started_total{queue="%s"}', t.queue),
+    count(*)::int from attempts a join todos t on t.id = a.todo_id where a.cause = 'never_started'
+    group by t.queue
   union all select format('switchboard_todo_leases_expired_total{queue="%s"}', queue), count(*)::int
     from events where verb in ('reapLease', 'reapInterrupt')
       or (verb = 'claim' and from_state = 'claimed') group by queue

@@ -9,6 +9,7 @@ import { tryTransition } from '../../src/store/move/move.ts'
 import { openDatabase } from '../../src/store/postgres/database.ts'
 import { type Answer, a2aClient, agentClient, rpc, textMessage } from '../support/clients/actors.ts'
 import { ask, attemptsOf, operate, refusalOf, saying } from '../support/steps.ts'
+import { until } from '../support/until.ts'
 import {
   ageWait,
   DAY,
@@ -455,9 +456,13 @@ describe('schemas', () => {
     const todo = await asked(here, { schema: greedy })
     // Twice: the second time it waits until the asking endpoint has rested.
     for (let i = 0; i < 2; i += 1) {
-      const refusal = await refusalOf(
-        operate(app, 'todos.answer', { id: todo.id, message: data(`${'a'.repeat(60)}!`) }),
-      )
+      // A machine that is starved has it come again later.
+      const refusal = await until(async () => {
+        const refused = await refusalOf(
+          operate(app, 'todos.answer', { id: todo.id, message: data(`${'a'.repeat(60)}!`) }),
+        )
+        return refused.data.reason !== 'unavailable' && refused
+      })
       expect(refusal).toMatchObject({
         code: -32602,
         data: { violations: [{ field: 'message.parts[1].data' }] },

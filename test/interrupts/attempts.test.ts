@@ -440,6 +440,7 @@ describe('why', () => {
   test('the last attempt says that it would end as a dead letter', async () => {
     const here = await desk({ maxAttempts: 1 })
     const todo = await claimed(here)
+    await here.worker.call('todos.heartbeat', todo.held)
     expect((await whyOf(todo.id)).why).toContain('it ends as a dead letter')
     await ask(here.worker, todo, '?')
     expect((await whyOf(todo.id)).why).toContain('when it ends as a dead letter')

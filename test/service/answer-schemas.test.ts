@@ -49,7 +49,8 @@ const repeated = <T>(count: number, of: (n: number) => T): T[] =>
 const object = (count: number, of: (n: number) => [string, Json]): JsonObject =>
   Object.fromEntries(repeated(count, of))
 
-const { compile, check } = schemasWith()
+/** Time is no bound of these, however slow the machine is. */
+const { compile, check } = schemasWith({ compileMs: 60_000, checkMs: 60_000, restFactor: 0 })
 
 /** Where references are copied, this one makes 65 MB of code in 21 s. */
 const multiplying = (refs: number): JsonObject => ({
@@ -119,7 +120,7 @@ test('one that is compiled for too long is refused at the ask, and the next one 
 })
 
 test('an answer whose faults would fill the memory ends the thread, not the process; the next is checked', async () => {
-  const { check } = schemasWith({ memoryMb: 32, checkMs: 60_000, restFactor: 0 })
+  const { check } = schemasWith({ memoryMb: 32, compileMs: 60_000, checkMs: 60_000, restFactor: 0 })
   const schema = { items: { allOf: repeated(1000, () => ({ type: 'null' })) } }
   const greedy = repeated(300, () => 1)
   expect(await check(schema, greedy)).toContain('the schema of the question needs too much memory')

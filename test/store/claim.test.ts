@@ -14,6 +14,14 @@ const claim = async (queues: string[], limit: number, endpoint = worker) =>
   (await readClaimed(database, queues, limit, { endpoint, leaseSeconds: 300, claimant: 'test' }))
     .claimed
 
+/** The lease of a holder that has worked has run out. */
+const lapse = (id: string) =>
+  database.query(
+    `update todos set lease_expires_at = now(),
+      last_heartbeat_at = last_heartbeat_at + interval '1 second' where id = $1`,
+    [id],
+  )
+
 test('16 concurrent claimers on 10,000 todos: each is claimed exactly once and none is left', async () => {
   await store.queue('busy')
   await database.query(
@@ -76,7 +84,7 @@ test('a lapsed lease is taken over by the next claim, which learns that the hold
   const id = await add()
   const [first] = await claim(['q'], 1)
   expect(await claim(['q'], 1)).toEqual([])
-  await database.query('update todos set lease_expires_at = now() where id = $1', [id])
+  await lapse(id)
   const [second] = await claim(['q'], 1)
   expect(second?.view.todo).toMatchObject({ id, fence: '2', attempt: 2 })
   expect(second?.tookOver).toBe(true)
@@ -146,7 +154,7 @@ test('a completion that does not acknowledge what came meanwhile is refused for 
 test('a lapsed lease at the attempt cap is not claimed again: the reaper ends it', async () => {
   const id = await add({ maxAttempts: 1 })
   await claim(['q'], 1)
-  await database.query('update todos set lease_expires_at = now() where id = $1', [id])
+  await lapse(id)
   expect(await claim(['q'], 10)).toEqual([])
   const moved = await transitionDue(database, 'reapLease', { limit: 10 })
   expect(moved.map(({ todo }) => [todo.id, todo.state])).toEqual([[id, 'failed']])

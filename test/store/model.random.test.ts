@@ -54,6 +54,12 @@ const countMoved = (pair: Pair, place: number, verb: Verb, after: Model): void =
   const before = pair.model[place]!
   const handed = after.some((row) => row.place !== place && row !== pair.model[row.place])
   if (handed) count(pair, 'handed over')
+  const lost = before.state === 'claimed' && (verb === 'claim' || verb === 'reapLease')
+  if (lost && after[place]!.unstarted) {
+    const opened = verb === 'claim' ? 1 : 0
+    const counted = after[place]!.attempt === before.attempt + opened
+    count(pair, `${verb} of one that never started${counted ? ', again' : ''}`)
+  }
   if (verb !== 'joined' || before.join!.children.length === 0) return
   const alive = before.join!.children.some((child) => !finished(pair.model[child]!))
   count(pair, `joined ${before.join!.until}${alive ? ' while others live' : ''}`)
@@ -181,6 +187,9 @@ const WANTED = [
   'joined any while others live',
   'joined each while others live',
   'joined each',
+  'claim of one that never started',
+  'reapLease of one that never started',
+  'reapLease of one that never started, again',
 ]
 
 /** What has not come about yet. */

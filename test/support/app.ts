@@ -2,7 +2,8 @@
  * The whole switchboard on a free port and a database of its own, and the people around it:
  * clients, agents and the operator as the wire sees them.
  */
-import { afterAll } from 'vitest'
+import { afterAll, onTestFinished, TestRunner } from 'vitest'
+
 import type { NodeOptions } from '../../src/app/options.ts'
 import { createNode, type Switchboard } from '../../src/app.ts'
 import { createLog } from '../../src/base/log.ts'
@@ -45,11 +46,15 @@ export const startNode = async (
   return { ...node, url }
 }
 
-/** A node for this test file, stopped and its database dropped after the last test. */
+/**
+ * A node with a database of its own, both gone after the last test of the file; or, where a test starts
+ * it, after that test.
+ */
 export const startApp = async (options: AppOptions = {}): Promise<App> => {
   const database = await cloneDatabase()
   const node = await startNode(database.url, options)
-  afterAll(async () => {
+  const endWith = TestRunner.getCurrentTest() ? onTestFinished : afterAll
+  endWith(async () => {
     await node.stop()
     await database.drop()
   })

@@ -40,8 +40,16 @@ export const refusalOf = (call: Promise<unknown>): Promise<Answer> =>
     },
   )
 
-/** The holder's lease has run out, long ago on the database's clock. */
+/** The lease of a holder that has worked has run out, long ago on the database's clock. */
 export const lapseLease = (app: Pick<App, 'sql'>, ...ids: string[]) =>
+  app.sql(
+    `update todos set lease_expires_at = now() - interval '1 second',
+      last_heartbeat_at = last_heartbeat_at + interval '1 second' where id = any($1::uuid[])`,
+    [ids],
+  )
+
+/** The lease of whoever claimed has run out, and nothing ever came from there. */
+export const loseClaim = (app: Pick<App, 'sql'>, ...ids: string[]) =>
   app.sql(
     `update todos set lease_expires_at = now() - interval '1 second' where id = any($1::uuid[])`,
     [ids],

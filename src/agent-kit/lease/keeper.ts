@@ -11,6 +11,12 @@ import type { ClaimedTodo } from '../wire.ts'
 const SHORTEST_DEFAULT_LEASE_SECONDS = 60
 const CLAIM_WAIT_MS = 25_000
 
+/**
+ * The first beat comes soon: it tells the server that the work has begun, so that a process that dies
+ * from then on is not taken for one that never had its claim. What is done by then needs none.
+ */
+const FIRST_BEAT_MS = 1000
+
 /** What a heartbeat brings back. */
 export interface Beat {
   state: string
@@ -104,6 +110,11 @@ export const createKeeper = ({
   const renewals = async (key: string, lease: Kept): Promise<void> => {
     const everyMs = leaseMsOf(lease.leaseSeconds) / 3
     const { signal } = lease.over
+    if (everyMs > FIRST_BEAT_MS) {
+      await sleep(FIRST_BEAT_MS, signal).catch(() => {})
+      if (signal.aborted) return
+      if (mayRenew()) await renew(key, lease)
+    }
     for (;;) {
       // At moments that all leases of a process have in common, so that their beats share a request.
       await sleep(everyMs - (performance.now() % everyMs), signal).catch(() => {})

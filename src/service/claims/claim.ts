@@ -24,7 +24,7 @@ export interface Claim {
   claimant?: string
 }
 
-export type ClaimedTodo = Omit<ClaimedRow, 'tookOver'>
+export type ClaimedTodo = Omit<ClaimedRow, 'tookOver' | 'neverStarted'>
 
 interface ClaimParts extends Pick<Parts, 'database' | 'registry' | 'metrics'> {
   holder: Holder
@@ -164,12 +164,14 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
   }
 
   const count = (claimed: readonly ClaimedRow[]): void => {
-    for (const { view, tookOver } of claimed) {
-      metrics.todosClaimed.inc({ queue: view.todo.queue })
+    for (const { view, tookOver, neverStarted } of claimed) {
+      const { queue } = view.todo
+      metrics.todosClaimed.inc({ queue })
       if (tookOver) {
-        metrics.todoLeasesExpired.inc({ queue: view.todo.queue })
-        metrics.attemptsEnded.inc({ queue: view.todo.queue, outcome: 'lease_expired' })
+        metrics.todoLeasesExpired.inc({ queue })
+        metrics.attemptsEnded.inc({ queue, outcome: 'lease_expired' })
       }
+      if (neverStarted) metrics.attemptsNeverStarted.inc({ queue })
     }
   }
 

@@ -27,17 +27,19 @@ export const createWhy = ({ database, registry }: Pick<Parts, 'database' | 'regi
   return async (id: string, caller: Caller): Promise<Why> => {
     const view = orNotFound(await readView(database, id, watchScope(caller), false))
     const { todo, result, messages, waitsBehind } = view
-    const [[latest], endpoints, [clock]] = await Promise.all([
-      readAttempts(database, id, 1),
+    const [attempts, endpoints, [clock]] = await Promise.all([
+      readAttempts(database, id, 2),
       readEndpoints(database),
       database.run(readClock, {}),
     ])
+    const [latest] = attempts
     const waits = phaseOf(todo) === 'waiting'
     const asker = endpoints.find((endpoint) => endpoint.id === latest?.endpointId) ?? null
     const question = messages.find(({ seq }) => seq === todo.statusSeq)?.message
     return whyOf({
       todo,
       holder: latest?.claimant ?? asker?.name ?? null,
+      attempts,
       question: phaseOf(todo) === 'interrupted' && question ? excerpt(question) : null,
       deadline: await deadlineOf(registry, todo, asker),
       waitsBehind,

@@ -58,7 +58,9 @@ export const createSweep = (parts: SweepParts): Sweep => {
   const { conversations, childTasks, onSequenced } = parts
 
   const countReaped = (moved: Moved): void => {
-    metrics.todoLeasesExpired.inc({ queue: moved.todo.queue })
+    const { queue } = moved.todo
+    metrics.todoLeasesExpired.inc({ queue })
+    if (moved.neverStarted) metrics.attemptsNeverStarted.inc({ queue })
     countEnded(metrics, moved, 'reaped')
   }
 

@@ -15,6 +15,8 @@ export interface ClaimedRow {
   priorAttempts: Attempt[]
   /** The lease of an earlier holder had lapsed, and this claim ended that holder's attempt. */
   tookOver: boolean
+  /** And that holder was never heard of after its claim. */
+  neverStarted: boolean
   children: Child[]
 }
 
@@ -56,7 +58,7 @@ export const readClaimed = async (
   change: Change,
 ): Promise<Claimed> => {
   const { moved, more } = await transitionClaim(session, claim, queues, limit, change)
-  const claimed = moved.map(({ todo, from, extra }) => {
+  const claimed = moved.map(({ todo, from, neverStarted, extra }) => {
     const view = toView(extra, true)
     const owed = new Set(extra.owed ?? [])
     return {
@@ -66,6 +68,7 @@ export const readClaimed = async (
         closedNow(attempt, todo.updatedAt),
       ),
       tookOver: from === 'claimed',
+      neverStarted,
       children: extra.children ?? [],
     }
   })

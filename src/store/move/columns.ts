@@ -14,6 +14,7 @@ import {
 } from '../../domain/lifecycle.ts'
 import { stateList } from '../postgres/literals.ts'
 import { $, joinSql, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
+import { GIVEN_BACK } from './conditions.ts'
 import { alarmAt } from './timeouts.ts'
 import { type Columns, verbSql } from './verbs.ts'
 
@@ -22,11 +23,12 @@ const interruptStates = stateList(INTERRUPT_STATES)
 const endStates = stateList(ENDED_STATES.filter((state) => state !== 'failed'))
 
 /** The state to land in, over the locked row `t`. */
-export const landing = ({ to, atCap }: Rule): SqlPart => {
+export const landing = ({ to, atCap, refund }: Rule): SqlPart => {
   if (to === 'same') return 't.state'
   if (to === 'as asked') return sql`${$.asked}::todo_state`
+  const capped = `t.attempt >= t.max_attempts${refund === 'never started' ? ` and not ${GIVEN_BACK}` : ''}`
   return atCap
-    ? `(case when t.attempt >= t.max_attempts then '${atCap}' else '${to}' end)::todo_state`
+    ? `(case when ${capped} then '${atCap}' else '${to}' end)::todo_state`
     : `'${to}'::todo_state`
 }
 
@@ -52,8 +54,15 @@ const moves = ({ ready }: Rule): Columns => ({
 const OPENS: Columns = {
   started_at: 'p.at',
   last_heartbeat_at: 'p.at',
-  attempt: 't.attempt + 1',
   attempts_total: 't.attempts_total + 1',
+}
+
+/** How many attempts count: one more with the one that begins, one less with one that is given back. */
+const counted = ({ attempt, refund }: Rule): Columns => {
+  const opened = attempt === 'open' ? ' + 1' : ''
+  const givenBack = { true: ' - 1', 'never started': ' - p.given_back::int' }
+  const change = opened + (refund ? givenBack[`${refund}`] : '')
+  return change === '' ? {} : { attempt: `t.attempt${change}` }
 }
 
 const ACKNOWLEDGES: Columns = {
@@ -115,7 +124,7 @@ const columns = (verb: Verb): Columns => {
     ...(row.attempt === 'open' && OPENS),
     ...(row.event && { seq: 't.seq + 1' }),
     ...(STATUS_VERBS.includes(verb) && { status_seq: 't.seq + 1', status_at: 'p.at' }),
-    ...(row.refund && { attempt: 't.attempt - 1' }),
+    ...counted(row),
     ...(message && row.by === 'client' && { unread: 't.unread + 1' }),
     ...(acknowledges && ACKNOWLEDGES),
     ...LEASE[row.lease],

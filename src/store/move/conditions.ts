@@ -7,6 +7,7 @@ import {
   type Condition,
   HELD_STATES,
   INTERRUPT_STATES,
+  NEVER_STARTED,
   rule,
   type State,
   type Verb,
@@ -65,6 +66,18 @@ export const READ_NOW = sql`(select count(*) from messages m where m.todo_id = t
 /** Nothing is owed beyond what `through` acknowledges. */
 export const READ_ALL = sql`(t.unread = 0 or t.unread = ${READ_NOW})`
 
+/**
+ * Nothing has come from the holder since its claim, which stamped all three: each of its verbs stamps
+ * one of them anew. They are kept to the millisecond, but for the one.
+ */
+export const NEVER_HEARD = `(t.state = 'claimed'
+    and coalesce(t.last_heartbeat_at = t.started_at::timestamptz(3)
+      and t.progress_at = t.started_at::timestamptz(3), false))`
+
+/** Such an attempt does not count, unless the one before it never started either. */
+export const GIVEN_BACK = `(${NEVER_HEARD} and coalesce((select a.cause from attempts a
+      where a.todo_id = t.id and a.seq = t.attempts_total - 1), '') <> '${NEVER_STARTED}')`
+
 const CHILD = 'select from todos c where c.id = any(t.join_ids)'
 
 /**
@@ -87,7 +100,7 @@ export const LINE_FREE = `(t.line is null or t.front
 const CONDITIONS: Readonly<Record<Condition, Sql | string>> = {
   claimable: `${UNCLAIMED_OR_LEASED} and ${FREE_AT} <= ${BY_NOW}
     and ${FREE}
-    and (t.state <> 'claimed' or t.attempt < t.max_attempts)`,
+    and (t.state <> 'claimed' or t.attempt < t.max_attempts or ${GIVEN_BACK})`,
   // The holder, with the fence of its claim, may write while its lease runs.
   held: sql`t.owner = ${$.endpoint}::uuid and t.fence = ${$.fence}::bigint
     and not ${FREE}`,

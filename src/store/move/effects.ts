@@ -6,6 +6,7 @@
 import {
   dispositionOf,
   INTERRUPT_STATES,
+  NEVER_STARTED,
   rule,
   STATE_NAMES,
   shownAs,
@@ -145,13 +146,22 @@ export const leavesFront = (verb: Verb): boolean => {
   )
 }
 
+/** Why the attempt ended. */
+const causeOf = (verb: Verb): SqlPart => {
+  if (verbSql(verb).timeout) return 'm.timeout'
+  const brought = sql`${$.cause}::text`
+  return rule(verb).refund === 'never started'
+    ? sql`case when m.never_started then '${NEVER_STARTED}' else ${brought} end`
+    : brought
+}
+
 /** All that a verb writes beside the row, in the order it is written. */
 export const effects = (verb: Verb): Sql => {
   const { attempt, event, by } = rule(verb)
-  const { message, artifact, result, direct, timeout } = verbSql(verb)
-  const cause = timeout ? 'm.timeout' : sql`${$.cause}::text`
+  const { message, artifact, result, direct } = verbSql(verb)
   const clauses = [
-    attempt !== 'keep' && closeAttempt(attempt === 'open' ? 'lease_expired' : attempt, cause),
+    attempt !== 'keep' &&
+      closeAttempt(attempt === 'open' ? 'lease_expired' : attempt, causeOf(verb)),
     attempt === 'open' && OPEN_ATTEMPT,
     message && addMessage(verb, message),
     leavesFront(verb) && PROMOTE_NEXT,

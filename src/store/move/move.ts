@@ -61,6 +61,8 @@ export interface Moved {
   ready: ReadyReason | null
   /** Which limit was passed, for the sweeps of timeouts. */
   timeout: string | null
+  /** The attempt that it ended was never heard of after its claim, and its lease ran out. */
+  neverStarted: boolean
   /** Who is next in the line whose front it left. */
   nextInLine: string | null
   /** That one has an answer, and is resumed by a statement of its own. */
@@ -69,7 +71,7 @@ export interface Moved {
 }
 
 /** The todo's own columns, and beside them what the statement answers of the move. */
-type MovedRow = Todo & Omit<Moved, 'todo'>
+type MovedRow = Todo & Omit<Moved, 'todo' | 'neverStarted'> & { neverStarted?: boolean }
 
 type Way = 'one' | 'due' | 'batch' | 'line'
 
@@ -114,6 +116,7 @@ const toMoved = (row: MovedRow): Moved => ({
   formerOwner: row.formerOwner,
   ready: row.ready,
   timeout: row.timeout,
+  neverStarted: row.neverStarted ?? false,
   nextInLine: row.nextInLine,
   answerWaits: row.answerWaits,
   hasWebhooks: row.hasWebhooks,

@@ -8,7 +8,7 @@ import { type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import { TODO_COLUMNS } from '../todos/row.ts'
 import { BATCH_ROWS, batchColumns, bindToBatch } from './change.ts'
 import { assignments, landing, readyOf } from './columns.ts'
-import { LINE_FREE } from './conditions.ts'
+import { GIVEN_BACK, LINE_FREE, NEVER_HEARD } from './conditions.ts'
 import { effects, leavesFront, webhooksAgree } from './effects.ts'
 import { several } from './pick.ts'
 import { openStates, readNow, verbSql } from './verbs.ts'
@@ -18,6 +18,9 @@ const comesForward = (verb: Verb): boolean => {
   const { from, to } = rule(verb)
   return to === 'pending' && from.some((state) => INTERRUPT_STATES.includes(state))
 }
+
+/** Whether the attempt that it ends ever started, where that matters to the verb. */
+const minds = (verb: Verb): boolean => rule(verb).refund === 'never started'
 
 /** The row as it was before the move, and what will become of it. */
 const picked = (verb: Verb, source: SqlPart, more = ''): Sql => {
@@ -32,7 +35,9 @@ const picked = (verb: Verb, source: SqlPart, more = ''): Sql => {
     t.front as former_front, t.owner as former_owner, t.claimant as former_claimant,
     t.attempts_total as former_attempts, t.last_heartbeat_at as former_heartbeat_at,
     t.progress_at as former_progress_at, t.lease_expires_at as former_lease_expires_at,
-    t.interrupted_at as former_interrupted_at, t.status_seq as former_status_seq
+    t.interrupted_at as former_interrupted_at, t.status_seq as former_status_seq${
+      minds(verb) ? `,\n    ${NEVER_HEARD} as never_started, ${GIVEN_BACK} as given_back` : ''
+    }
   ${source}`
 }
 
@@ -52,7 +57,7 @@ const moved = (verb: Verb, more = ''): Sql => sql`
   returning t.*, p.from_state, p.to_state, p.former_owner, p.former_claimant, p.former_attempts,
     p.former_heartbeat_at, p.former_progress_at, p.former_lease_expires_at,
     p.former_interrupted_at, p.former_status_seq, p.former_front, p.timeout,
-    ${readyOf(verb)} as ready${more}`
+    ${readyOf(verb)} as ready${minds(verb) ? ', p.never_started' : ''}${more}`
 
 /** Who is next in the line, where the verb may have left its front. */
 const nextInLine = (verb: Verb): string =>
@@ -71,7 +76,9 @@ const attemptsAgree = (verb: Verb): string =>
 
 const answer = (verb: Verb, extra: SqlPart = ''): Sql => sql`
 select ${TODO_COLUMNS('m')}, m.from_state as "from", m.former_owner as "formerOwner", m.ready, m.timeout,
-  m.push_version > 0 as "hasWebhooks", ${nextInLine(verb)}${extra}
+  m.push_version > 0 as "hasWebhooks", ${nextInLine(verb)}${
+    minds(verb) ? ', m.never_started as "neverStarted"' : ''
+  }${extra}
 from moved m
 where ${attemptsAgree(verb)}${shownAs(verb) ? ` and ${webhooksAgree}` : ''}`
 

@@ -136,7 +136,8 @@ const VERB_SQL = {
   defer: { set: STANDS_IN_LINE, message: ANSWER },
   withdraw: { message: {} },
   withdrawLater: { set: STANDS_IN_LINE, message: {} },
-  acknowledge: { acknowledges: true, one: 'prepared' },
+  // A sign of its holder, which no other column of it is.
+  acknowledge: { set: { last_heartbeat_at: 'p.at' }, acknowledges: true, one: 'prepared' },
   complete: {
     message: {},
     acknowledges: true,

@@ -42,6 +42,10 @@ export interface Row {
   bell: boolean
   silent: boolean
   late: boolean
+  /** Something came from its holder after the claim. */
+  heard: boolean
+  /** The attempt that ended last never started. */
+  unstarted: boolean
 }
 
 export type Model = readonly Row[]
@@ -65,6 +69,10 @@ export const finished = (row: Row): boolean =>
 
 const holds = (row: Row, step: Step): boolean => row.owner === step.agent && !step.staleFence
 
+const neverStarted = (row: Row): boolean => row.state === 'claimed' && !row.heard
+/** Once in a row. */
+const givenBack = (row: Row): boolean => neverStarted(row) && !row.unstarted
+
 const inLine = (model: Model, { line }: Row): Row[] =>
   line === null ? [] : model.filter((other) => other.line === line)
 const behind = (model: Model, row: Row): Row[] => inLine(model, row).filter(({ front }) => !front)
@@ -83,7 +91,7 @@ const conditions: Record<Condition, (row: Row, step: Step, model: Model) => bool
   claimable: (row) =>
     (row.state === 'pending' && row.due === 'now') ||
     (row.state === 'failed' && row.retryScheduled && row.retryDue) ||
-    (row.state === 'claimed' && row.lapsed && row.attempt < MAX_ATTEMPTS),
+    (row.state === 'claimed' && row.lapsed && (row.attempt < MAX_ATTEMPTS || givenBack(row))),
   held: (row, step) => holds(row, step) && !row.lapsed,
   holder: holds,
   attended: (row) => row.owner !== null,
@@ -120,8 +128,8 @@ const conditions: Record<Condition, (row: Row, step: Step, model: Model) => bool
 /** A state is left for another, or for itself anew: what the waits of the former one were is over. */
 const landed = (model: Model, row: Row, step: Step): Partial<Row> => {
   const { verb } = step
-  const { to, atCap } = rule(verb)
-  const capped = row.attempt >= MAX_ATTEMPTS
+  const { to, atCap, refund } = rule(verb)
+  const capped = row.attempt >= MAX_ATTEMPTS && !(refund === 'never started' && givenBack(row))
   const state = to === 'as asked' ? step.asked : atCap && capped ? atCap : (to as State)
   const free = lineFree(model, row)
   const retryScheduled = verb === 'fail' && step.retry && !capped
@@ -181,7 +189,7 @@ const replaced = (model: Model, row: Row): Model => model.with(row.place, row)
 export const advance = (model: Model, place: number, step: Step): Model | null => {
   const row = model[place]!
   const { verb } = step
-  const { from, when, to, lease, attempt, refund, progress, event } = rule(verb)
+  const { by, from, when, to, lease, attempt, refund, progress, event } = rule(verb)
   if (!from.includes(row.state)) return null
   if (!when.every((name) => conditions[name](row, step, model))) return null
   const next = { ...row, ...(to === 'same' ? stayed : landed)(model, row, step) }
@@ -200,7 +208,11 @@ export const advance = (model: Model, place: number, step: Step): Model | null =
     next.attempts += 1
     next.openAttempts = 1
   } else if (attempt !== 'keep') next.openAttempts = 0
-  if (refund) next.attempt -= 1
+  if (refund === true || (refund && givenBack(row))) next.attempt -= 1
+  if (attempt !== 'keep' && row.openAttempts > 0) {
+    next.unstarted = refund === 'never started' && neverStarted(row)
+  }
+  next.heard = verb !== 'claim' && (by === 'agent' || row.heard)
   if (['message', 'resume', 'answer', 'defer'].includes(verb)) next.unread += 1
   if ((verb === 'acknowledge' || verb === 'complete') && step.acknowledgeAll) next.unread = 0
 
@@ -257,6 +269,8 @@ export const added = (model: Model, line: string | null): Model => {
     bell: false,
     silent: false,
     late: false,
+    heard: false,
+    unstarted: false,
   }
   return [...model, row]
 }
@@ -275,7 +289,8 @@ const aged = (row: Row, what: Age): Partial<Row> | null => {
     case 'expire':
       return INTERRUPTED.includes(row.state) ? { expired: true } : null
     case 'silence':
-      return row.state === 'claimed' ? { silent: true } : null
+      // Its progress is then another moment than its claim, as after a word of the holder.
+      return row.state === 'claimed' ? { silent: true, heard: true } : null
     case 'late':
       return finished(row) ? null : { late: true }
   }

@@ -31,6 +31,11 @@ export const SETS: Record<Age, string> = {
   late: 'close_at = now(), alarm_at = now()',
 }
 
+/** No word of the holder comes in the very millisecond of its claim. */
+const CLAIMED_BEFORE = `update todos set started_at = started_at - interval '1 second',
+  last_heartbeat_at = last_heartbeat_at - interval '1 second',
+  progress_at = progress_at - interval '1 second' where id = $1`
+
 export interface World {
   add(line: string | null): Promise<void>
   /** The state after; null where the step was refused. */
@@ -91,8 +96,9 @@ export const createWorld = (database: Database): World => {
     apply: async (place, row, step) => {
       try {
         const change = changeOf(row, step, ids)
-        return (await transitionOne(database, step.verb, ids[place]!, change, EVERYTHING)).todo
-          .state
+        const { todo } = await transitionOne(database, step.verb, ids[place]!, change, EVERYTHING)
+        if (step.verb === 'claim') await database.query(CLAIMED_BEFORE, [ids[place]])
+        return todo.state
       } catch (error) {
         if (error instanceof Refusal) return null
         throw error
@@ -110,7 +116,9 @@ export const createWorld = (database: Database): World => {
         `select state, owner, fence::int, seq, attempt, unread, attempts_total as attempts, line,
           front, due_at is not null as dated, answered_at is not null as answered, join_until,
           finished_at is not null as finished, ready_reason is not null as bell,
-          (select count(*)::int from attempts where todo_id = t.id and ended_at is null) as open
+          (select count(*)::int from attempts where todo_id = t.id and ended_at is null) as open,
+          coalesce((select cause = 'never_started' from attempts where todo_id = t.id
+            and ended_at is not null order by seq desc limit 1), false) as unstarted
         from todos t join unnest($1::uuid[]) with ordinality as w(id, place) using (id)
         order by place`,
         [ids],
@@ -132,6 +140,7 @@ export const createWorld = (database: Database): World => {
           finished: finished(row),
           bell: row.bell,
           open: row.openAttempts,
+          unstarted: row.unstarted,
         })),
       )
       await expectTotals(database, client)

@@ -25,11 +25,10 @@ const compute = (ms: number): void => {
 
 async function work({ todo, progress }: Context): Promise<string> {
   const [what, ms] = (todo.message.parts[0]?.text ?? '').split(' ')
+  if (what === 'compute') await progress('computing')
+  // From here on, one that computes hears nothing until it is done.
   tell({ began: what, id: todo.id })
-  if (what === 'compute') {
-    await progress('computing')
-    compute(Number(ms))
-  }
+  if (what === 'compute') compute(Number(ms))
   for (
     const until = performance.now() + Number(ms);
     what === 'wait' && performance.now() < until;
