@@ -9,7 +9,7 @@ import { Command } from 'commander'
 import { expect, test } from 'vitest'
 import { DEFAULT_GRACE_MS, DEFAULT_MAX_BLOCKED_MS } from '../src/agent-kit/agent.ts'
 import { NODE_DEFAULTS } from '../src/app/options.ts'
-import { WINDOW_MS as OUTAGE_MS } from '../src/base/outages.ts'
+import { MAX_REQUESTS, WINDOW_MS as OUTAGE_MS } from '../src/base/outages.ts'
 import { addServe } from '../src/cli/commands/node/serve.ts'
 import { LAST_MS } from '../src/cli/run-until-signal.ts'
 import { KEEP_ALIVE_SECONDS, readConfig, VARIABLES } from '../src/config.ts'
@@ -230,6 +230,7 @@ const option = (flag: string): number =>
 
 const LIMITS: Readonly<Record<string, string>> = {
   'log lines of one message about an outage': `${1000 / OUTAGE_MS} a second`,
+  'ids of requests that such a line names in requests': `${MAX_REQUESTS}`,
   'idle connection of a client': `${KEEP_ALIVE_SECONDS} s`,
   'idle connections of a node that stops': `${option('--linger-seconds')} s`,
   'stopping, in all': `${option('--drain-seconds')} s`,
@@ -244,6 +245,7 @@ const LIMITS: Readonly<Record<string, string>> = {
   'a lapsed lease that nobody else takes over': s(reapMs),
   'a time limit or retry of a todo that comes due': s(NODE_DEFAULTS.comeDueMs),
   "silence of a dead peer's connection": s(DEAD_PEER_MS),
+  'of one on which something is on its way (Linux)': s(UNACKNOWLEDGED_MS),
 }
 
 test('the limits of a node and its database are those that the docs list', () => {

@@ -10,7 +10,7 @@ export const WINDOW_MS = 1000
 /** Messages are few and fixed; should they not be, those beyond are written each time. */
 const MAX_MESSAGES = 200
 /** Ids of requests in one line; `times` counts those beyond. */
-const MAX_REQUESTS = 1000
+export const MAX_REQUESTS = 1000
 
 type Write = (fields: object, message: string) => void
 
