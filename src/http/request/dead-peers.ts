@@ -17,7 +17,8 @@ export const UNACKNOWLEDGED_MS = 8000
 const RESENDS = 2
 const TABLES = ['/proc/self/net/tcp', '/proc/self/net/tcp6']
 
-/** Of a connection that waits for an acknowledgment (timer 01) of what it has sent. */
+/** How the timer of a connection is written that waits for an acknowledgment of what it has sent. */
+const RESENDING = ' 01:'
 const ROW =
   /^ *\d+: [\dA-F]+:([\dA-F]{4}) ([\dA-F]+:[\dA-F]{4}) [\dA-F]{2} [\dA-F:]+ 01:[\dA-F]+ ([\dA-F]+) /
 
@@ -28,6 +29,15 @@ const inTable = (address: string, port: number): string => {
   return `${bytes.toString('hex')}:${port.toString(16).padStart(4, '0')}`.toUpperCase()
 }
 
+/** The rows of a text that wait for an acknowledgment: few of many, so the others are passed over. */
+function* resendingIn(text: string): Iterable<string> {
+  for (let at = text.indexOf(RESENDING); at >= 0; ) {
+    const end = text.indexOf('\n', at)
+    yield text.slice(text.lastIndexOf('\n', at) + 1, end)
+    at = text.indexOf(RESENDING, end)
+  }
+}
+
 /** How often each peer of the port has been sent the same, where that is often. */
 const readResends = async (port: number): Promise<Map<string, number>> => {
   const own = port.toString(16).padStart(4, '0').toUpperCase()
@@ -35,10 +45,11 @@ const readResends = async (port: number): Promise<Map<string, number>> => {
   for (const table of TABLES) {
     let rest = ''
     for await (const chunk of createReadStream(table, 'latin1')) {
-      const lines = (rest + chunk).split('\n')
-      rest = lines.pop()!
-      for (const line of lines) {
-        const [, local, peer, count] = ROW.exec(line) ?? []
+      const text = rest + chunk
+      const whole = text.lastIndexOf('\n') + 1
+      rest = text.slice(whole)
+      for (const row of resendingIn(text.slice(0, whole))) {
+        const [, local, peer, count] = ROW.exec(row) ?? []
         if (local !== own) continue
         const times = Number.parseInt(count!, 16)
         if (times >= RESENDS) resends.set(peer!, times)
