@@ -86,13 +86,14 @@ test('an answer that only the poll finds is counted, one whose wake comes a mome
   expect([late.found(), woken.found(), told.found()]).toEqual([0, 0, 0])
 })
 
-test('an answer that was there before its waiter is not counted, though the poll overtakes its read', async () => {
+/** A database whose first read is answered late. */
+const holdFirst = () => {
   let release: () => void = () => {}
   const held = new Promise<void>((resolve) => {
     release = resolve
   })
   let reads = 0
-  const slow: Database = {
+  const database: Database = {
     ...store.database,
     run: async (...args) => {
       const rows = await store.database.run(...args)
@@ -101,13 +102,31 @@ test('an answer that was there before its waiter is not counted, though the poll
       return rows
     },
   }
-  const early = await waiting(slow, false)
-  await until(() => reads === 1)
+  return { database, reads: () => reads, release: () => release() }
+}
+
+test('an answer whose wake is still being read after is not counted, though the poll asks for it, too', async () => {
+  const slow = holdFirst()
+  const wait = await waiting(slow.database)
+  await wait.end()
+  wait.wake()
+  await until(() => slow.reads() === 1)
+  wait.settle.poll()
+  slow.release()
+  expect((await wait.settled).todo.state).toBe('canceled')
+  await countsNow()
+  expect(wait.found()).toBe(0)
+})
+
+test('an answer that was there before its waiter is not counted, though the poll overtakes its read', async () => {
+  const slow = holdFirst()
+  const early = await waiting(slow.database, false)
+  await until(() => slow.reads() === 1)
   await early.end()
   early.settle.poll()
-  await until(() => reads === 2)
+  await until(() => slow.reads() === 2)
   await countsNow()
-  release()
+  slow.release()
   expect((await early.settled).todo.state).toBe('canceled')
   expect(early.found()).toBe(0)
 })

@@ -55,6 +55,8 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
   const waiting = new Map<string, Set<Waiter>>()
   const pollFinds = createPollFinds(onFoundByPoll)
   let woken = new Set<string>()
+  /** Those that are being read. */
+  let underWay: ReadonlySet<string> = new Set()
   /** Those that the poll asks about and no wake has come for since. */
   const polled = new Set<string>()
   let reading = false
@@ -64,6 +66,7 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
     const ids = woken
     const waiters = [...ids].flatMap((id) => [...(waiting.get(id) ?? [])])
     woken = new Set()
+    underWay = ids
     if (waiters.length === 0) return
     // Those who wait for one todo may have begun at different events: read from the earliest.
     const earliest = new Map<string, number>()
@@ -104,6 +107,7 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
       readAgain()
     } finally {
       reading = false
+      underWay = new Set()
     }
   }
 
@@ -147,7 +151,10 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
   return {
     settle,
     poll: (): void => {
-      for (const id of waiting.keys()) if (!woken.has(id)) polled.add(id)
+      for (const id of waiting.keys()) {
+        // What a wake has asked for is found by it, however long the read takes.
+        if (!woken.has(id) && !underWay.has(id)) polled.add(id)
+      }
       readAll()
     },
     /** After wakes may have been missed, which is itself a wake for everybody. */
