@@ -16,6 +16,7 @@ import { KEEP_ALIVE_SECONDS, readConfig, VARIABLES } from '../src/config.ts'
 import { DEFAULT_POLICY, LEASE } from '../src/domain/policy.ts'
 import { PROBE_AFTER_MS } from '../src/http/listener.ts'
 import { LIMIT_BYTES, TIMEOUT_MS } from '../src/http/request/body.ts'
+import { UNACKNOWLEDGED_MS } from '../src/http/request/dead-peers.ts'
 import { GRACE_MS, LATER_MS } from '../src/http/request/half-closed.ts'
 import { MAX_STREAMS } from '../src/http/stream/feeds.ts'
 import { DRAIN_MS, PING_MS } from '../src/http/stream/sse.ts'
@@ -214,6 +215,7 @@ const WAITS: Readonly<Record<string, string>> = {
   'for a lost wake': `${s(pollMs)}, the poll`,
   'of a stream for its reader to drain': s(DRAIN_MS),
   'for a peer that died without a word': `${s(DEAD_PEER_MS)} of silence, by TCP's own probes`,
+  'for a peer that acknowledges nothing of what it was sent (Linux)': s(UNACKNOWLEDGED_MS),
   'for a peer that has closed its sending side': `probed after ${GRACE_MS} ms, then every ${s(LATER_MS)}`,
 }
 

@@ -202,7 +202,7 @@ test('each library has its home', () => {
     pino: /^base\/log\.ts$/,
     commander: /^cli\//,
     undici: /^webhook\/post\.ts$/,
-    'ipaddr.js': /^webhook\/guard\.ts$/,
+    'ipaddr.js': /^(webhook\/guard|http\/request\/dead-peers)\.ts$/,
     'ajv/dist/2020.js': /^service\/schemas\/worker\.ts$/,
   }
   const wrong = sources.flatMap(({ name, imports }) =>

@@ -8,6 +8,7 @@
 import { createServer, type RequestListener, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { sleep, withTimeout } from '../base/time.ts'
+import { findDeadPeers } from './request/dead-peers.ts'
 import { probeHalfClosed } from './request/half-closed.ts'
 
 export interface Listener {
@@ -26,8 +27,8 @@ const REQUEST_MS = 60_000
 const IDLE_MS = 20
 /**
  * A peer that died without a word is found by TCP's own probes, which the system sends once nothing
- * has moved for so long, ten of them a second apart. In all that is less than the pause between two
- * comments of an idle stream, since what was sent and not acknowledged puts the probes off.
+ * has moved for so long, ten of them a second apart. What was sent and not acknowledged puts the
+ * probes off: see dead-peers.ts.
  */
 export const PROBE_AFTER_MS = 4000
 
@@ -48,6 +49,7 @@ export const createListener = (options: ListenerOptions): Listener => {
   server.keepAliveTimeout = keepAliveSeconds * 1000
   probeHalfClosed(server)
   let url = ''
+  let endLooks = (): void => {}
   const underWay = new Set<ServerResponse>()
   let stopping = false
 
@@ -107,6 +109,7 @@ export const createListener = (options: ListenerOptions): Listener => {
           server.removeListener('error', reject)
           const bound = server.address() as AddressInfo
           url = `http://${bracketed(host)}:${bound.port}`
+          endLooks = findDeadPeers(bound.port, underWay)
           resolve(url)
         })
       }),
@@ -116,6 +119,7 @@ export const createListener = (options: ListenerOptions): Listener => {
       stopping = true
       await Promise.all([finished(limitMs), lingered(limitMs)])
       await close(Math.max(0, deadline - performance.now()))
+      endLooks()
     },
     url: () => url,
     address: () => {

@@ -16,12 +16,12 @@ import { until } from '../support/until.ts'
 
 const store = await openStore()
 
-const waiting = async (database: Database = store.database) => {
+const waiting = async (database: Database = store.database, isUnchanged = true) => {
   const wakes = createWakes({ bus: silentBus, log: createLog('silent') })
   let found = 0
   const settle = createSettle({
     database,
-    isUnchanged: () => true,
+    isUnchanged: () => isUnchanged,
     onFoundByPoll: () => {
       found += 1
     },
@@ -33,6 +33,14 @@ const waiting = async (database: Database = store.database) => {
   const end = () => tryTransition(store.database, 'cancel', id, {})
   const wake = () => wakes.wake([{ topic: topics.settled(id), count: 1 }])
   return { settle, settled, end, wake, found: () => found }
+}
+
+/** Until what the poll has found so far has been counted, if it is at all. */
+const countsNow = async (): Promise<void> => {
+  const last = await waiting()
+  await last.end()
+  last.settle.poll()
+  await until(() => last.found() === 1)
 }
 
 test('a read that failed is made again soon, without a poll', async () => {
@@ -68,6 +76,57 @@ test('an answer that only the poll finds is counted, one whose wake comes a mome
   woken.wake()
   await woken.settled
   woken.settle.poll()
+  // After a connection was lost everybody is told to look.
+  const told = await waiting()
+  await told.end()
+  told.settle.lookAtAll()
+  await told.settled
   await until(() => lost.found() === 1)
-  expect([late.found(), woken.found()]).toEqual([0, 0])
+  await countsNow()
+  expect([late.found(), woken.found(), told.found()]).toEqual([0, 0, 0])
+})
+
+/** A database whose first read is answered late. */
+const holdFirst = () => {
+  let release: () => void = () => {}
+  const held = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  let reads = 0
+  const database: Database = {
+    ...store.database,
+    run: async (...args) => {
+      const rows = await store.database.run(...args)
+      reads += 1
+      if (reads === 1) await held
+      return rows
+    },
+  }
+  return { database, reads: () => reads, release: () => release() }
+}
+
+test('an answer whose wake is still being read after is not counted, though the poll asks for it, too', async () => {
+  const slow = holdFirst()
+  const wait = await waiting(slow.database)
+  await wait.end()
+  wait.wake()
+  await until(() => slow.reads() === 1)
+  wait.settle.poll()
+  slow.release()
+  expect((await wait.settled).todo.state).toBe('canceled')
+  await countsNow()
+  expect(wait.found()).toBe(0)
+})
+
+test('an answer that was there before its waiter is not counted, though the poll overtakes its read', async () => {
+  const slow = holdFirst()
+  const early = await waiting(slow.database, false)
+  await until(() => slow.reads() === 1)
+  await early.end()
+  early.settle.poll()
+  await until(() => slow.reads() === 2)
+  await countsNow()
+  slow.release()
+  expect((await early.settled).todo.state).toBe('canceled')
+  expect(early.found()).toBe(0)
 })

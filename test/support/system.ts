@@ -16,5 +16,9 @@ export const canBecomeOrdinary =
 export const canHideRoot =
   isRoot && succeeds('unshare', ['--user', '--map-user=65534', '--map-group=65534', 'true'])
 
+/** Networks of their own for processes, which can be cut. */
+export const canCutNetwork =
+  isRoot && succeeds('unshare', ['--net', 'ip', 'link', 'set', 'lo', 'up'])
+
 /** A process can be made to end with its parent. */
 export const canTie = succeeds('setpriv', ['--pdeathsig', 'INT', 'true'])

@@ -28,6 +28,8 @@ interface SettleParts {
 interface Waiter {
   id: string
   after: number
+  /** Its own first read is over. What it would have found came before anybody waited for a wake. */
+  looked: boolean
   done(view: TodoView): void
 }
 
@@ -53,6 +55,8 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
   const waiting = new Map<string, Set<Waiter>>()
   const pollFinds = createPollFinds(onFoundByPoll)
   let woken = new Set<string>()
+  /** Those that are being read. */
+  let underWay: ReadonlySet<string> = new Set()
   /** Those that the poll asks about and no wake has come for since. */
   const polled = new Set<string>()
   let reading = false
@@ -62,6 +66,7 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
     const ids = woken
     const waiters = [...ids].flatMap((id) => [...(waiting.get(id) ?? [])])
     woken = new Set()
+    underWay = ids
     if (waiters.length === 0) return
     // Those who wait for one todo may have begun at different events: read from the earliest.
     const earliest = new Map<string, number>()
@@ -76,10 +81,10 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
       throw error
     })
     for (const view of views) {
-      if (polled.delete(view.todo.id)) pollFinds.found(view.todo.id)
-      for (const waiter of waiting.get(view.todo.id) ?? []) {
-        if (view.todo.statusSeq > waiter.after) waiter.done(view)
-      }
+      const { id, statusSeq } = view.todo
+      const ended = [...(waiting.get(id) ?? [])].filter(({ after }) => statusSeq > after)
+      if (polled.delete(id) && ended.some(({ looked }) => looked)) pollFinds.found(id)
+      for (const waiter of ended) waiter.done(view)
     }
   }
 
@@ -102,13 +107,16 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
       readAgain()
     } finally {
       reading = false
+      underWay = new Set()
     }
   }
 
   const settle = async (id: string, after: number, signal: AbortSignal): Promise<TodoView> => {
     let off: () => void = () => {}
+    const looked = after === 1 && isUnchanged(id)
+    const waiter: Waiter = { id, after, looked, done: () => {} }
     const waited = new Promise<TodoView>((resolve, reject) => {
-      const waiter: Waiter = { id, after, done: resolve }
+      waiter.done = resolve
       const waiters = waiting.get(id) ?? new Set()
       waiting.set(id, waiters.add(waiter))
       const onAbort = (): void => reject(signal.reason)
@@ -124,24 +132,35 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
     waited.catch(() => {})
     try {
       signal.throwIfAborted()
-      if (after === 1 && isUnchanged(id)) return await waited
+      if (looked) return await waited
       // The waiter was added first, so what happens during this read is not missed.
       const view = orNotFound(await readView(database, id, EVERYTHING))
       if (settled(view.todo) && view.todo.statusSeq > after) return view
+      waiter.looked = true
       return await waited
     } finally {
       off()
     }
   }
 
+  const readAll = (): void => {
+    for (const id of waiting.keys()) woken.add(id)
+    if (woken.size > 0) void readAllWoken()
+  }
+
   return {
     settle,
     poll: (): void => {
       for (const id of waiting.keys()) {
-        if (!woken.has(id)) polled.add(id)
-        woken.add(id)
+        // What a wake has asked for is found by it, however long the read takes.
+        if (!woken.has(id) && !underWay.has(id)) polled.add(id)
       }
-      if (woken.size > 0) void readAllWoken()
+      readAll()
+    },
+    /** After wakes may have been missed, which is itself a wake for everybody. */
+    lookAtAll: (): void => {
+      polled.clear()
+      readAll()
     },
     start: (wakes: Wakes): (() => void)[] => [
       wakes.onPrefix(topics.settled.prefix, (id) => {

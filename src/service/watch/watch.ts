@@ -64,6 +64,10 @@ export const createWatch = ({
   const poll = (): void => {
     for (const part of [settle, follow, feed]) part.poll()
   }
+  const lookAtAll = (): void => {
+    settle.lookAtAll()
+    for (const part of [follow, feed]) part.poll()
+  }
 
   return {
     settle: settle.settle,
@@ -77,7 +81,7 @@ export const createWatch = ({
       // The recent wakes come first: what follows asks them what has changed.
       offs.push(() => clearInterval(timer))
       for (const part of [recent, settle, follow, feed]) offs.push(...part.start(wakes))
-      offs.push(wakes.onLost(poll))
+      offs.push(wakes.onLost(lookAtAll))
     },
     stop: () => {
       for (const off of offs.splice(0)) off()

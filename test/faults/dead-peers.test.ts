@@ -1,0 +1,108 @@
+/**
+ * Peers that die without a word, as when a machine loses its power or a cable is pulled: no packet of
+ * them comes any more, not even one that says so. The node and its peers have a network of their own
+ * here, which goes away.
+ * Field case: peers that die without a word.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { setTimeout as pause } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { startApp } from '../support/app.ts'
+import { a2aClient, agentClient, textMessage } from '../support/clients/actors.ts'
+import { endWithFile } from '../support/process/child.ts'
+import { spawnServe } from '../support/process/serve-child.ts'
+import { canCutNetwork } from '../support/system.ts'
+import { until } from '../support/until.ts'
+
+/** What is open for nobody is closed by then. */
+const RELEASED_MS = 30_000
+/** Past the system's first probes, so that those which follow are put off by a stream's comment. */
+const QUIET_MS = 6000
+
+/** Opens each of its requests and reads on; says `open` once all streams have begun. */
+const PEER = `
+const calls = JSON.parse(process.argv[1])
+const begun = calls.map(async ({ url, streams, ...init }) => {
+  const answer = fetch(url, init).then((response) => (response.body.pipeTo(new WritableStream()), response))
+  answer.catch(() => {})
+  if (streams && (await answer).status !== 200) throw new Error(url)
+})
+Promise.all(begun).then(() => console.log('open'))`
+
+test.runIf(canCutNetwork)(
+  'streams, quiet or busy, and waiting claims of peers that are gone are released within 30 s',
+  async () => {
+    const app = await startApp()
+    const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
+    const idle = await app.queue('idle', { contexts: 'parallel' })
+    const serving = spawnServe({
+      databaseUrl: app.databaseUrl,
+      within: ['unshare', '--net', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh'],
+    })
+    endWithFile(serving.child)
+    const url = await serving.listening
+    /** In the network of the node. */
+    const inside = (...words: string[]) => {
+      const net = `--net=/proc/${serving.child.pid}/ns/net`
+      const child = spawn('nsenter', [net, ...words], { stdio: ['ignore', 'pipe', 'inherit'] })
+      endWithFile(child)
+      let said = ''
+      child.stdout.on('data', (chunk: Buffer) => {
+        said += chunk
+      })
+      return { said: () => said, ended: once(child, 'exit') }
+    }
+    const open = async (): Promise<Record<string, number>> => {
+      const program = `fetch('${url}/metrics').then((r) => r.text()).then(console.log)`
+      const { said, ended } = inside(process.execPath, '-e', program)
+      await ended
+      const gauges = /^(switchboard_(?:streams_open\{.*\}|waiting_claims)) (\d+)$/gm
+      return Object.fromEntries([...said().matchAll(gauges)].map(([, k, n]) => [k, Number(n)]))
+    }
+    const count = async () => Object.values(await open()).reduce((all, n) => all + n, 0)
+
+    const rpc = (path: string, token: string, method: string, params: object) => ({
+      url: `${url}${path}`,
+      method: 'POST',
+      headers: {
+        'Content-Type': 'application/json',
+        'A2A-Version': '1.0',
+        Authorization: `Bearer ${token}`,
+      },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+    })
+    const busy = await a2aClient(app.url, 'desk', client.token).submit('busy')
+    const worker = agentClient(app.url, agent.token)
+    const { held } = await worker.claim()
+    const send = { message: textMessage('quiet') }
+    const calls = [
+      { ...rpc('/a2a/idle', idle.client.token, 'SendStreamingMessage', send), streams: true },
+      { ...rpc('/a2a/desk', client.token, 'SubscribeToTask', { id: busy.id }), streams: true },
+      rpc('/agent', agent.token, 'todos.claim', { waitMs: 60_000 }),
+    ]
+    const peer = inside(process.execPath, '-e', PEER, JSON.stringify(calls))
+    await until(() => peer.said().includes('open'))
+    await until(async () => (await count()) === calls.length, { what: 'all of it is open' })
+
+    let working = true
+    const work = (async () => {
+      while (working) {
+        await worker.call('todos.artifact', {
+          ...held,
+          artifact: { artifactId: 'a', parts: [{ text: 'x' }] },
+        })
+        await pause(500)
+      }
+    })()
+    await pause(QUIET_MS)
+    expect(await count()).toBe(calls.length)
+    await inside('ip', 'link', 'set', 'lo', 'down').ended
+    await pause(RELEASED_MS)
+    working = false
+    await work
+    // What is still open would go on: its peers are there again.
+    await inside('ip', 'link', 'set', 'lo', 'up').ended
+    expect(Object.entries(await open()).filter(([, n]) => n > 0)).toEqual([])
+  },
+)
