@@ -245,6 +245,7 @@ const LIMITS: Readonly<Record<string, string>> = {
   'a lapsed lease that nobody else takes over': s(reapMs),
   'a time limit or retry of a todo that comes due': s(NODE_DEFAULTS.comeDueMs),
   "silence of a dead peer's connection": s(DEAD_PEER_MS),
+  'of one on which something is on its way (Linux)': s(UNACKNOWLEDGED_MS),
 }
 
 test('the limits of a node and its database are those that the docs list', () => {

@@ -271,7 +271,8 @@ const citing = ['src', 'test', 'bench', 'docs', 'examples'].flatMap((folder) =>
   fs
     .readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .map((name) => path.join(folder, name))
-    .filter((name) => /\.(ts|js|css|sh|md)$/.test(name))
+    // What benchmarks leave behind is not of the repository.
+    .filter((name) => /\.(ts|js|css|sh|md)$/.test(name) && !name.startsWith('bench/results/'))
     .map((name) => {
       const text = fs.readFileSync(name, 'utf8')
       return { name, text: text.replaceAll(/\n\s*(?:\/\/|\*|#)?\s*/g, ' ') }
