@@ -6,6 +6,7 @@ import { type Answer, a2aClient, agentClient } from '../support/clients/actors.t
 import {
   attemptsOf,
   lapseLease,
+  loseClaim,
   makeDue,
   metric,
   openBoard,
@@ -233,4 +234,37 @@ test('a todo that no agent serves stays submitted, shows its age and can be canc
   const age = await metric(app, 'switchboard_queue_oldest_pending_seconds{queue="deserted"}')
   expect(age).toBeGreaterThanOrEqual(600)
   expect((await send.call('CancelTask', { id })).result.status.state).toBe('TASK_STATE_CANCELED')
+})
+
+test.each(['takes over from a holder that went silent', 'takes over a claim that was lost'])(
+  'a claim that %s tells of that attempt what the attempts themselves say from then on',
+  async (kind) => {
+    const lost = kind.endsWith('lost')
+    const first = await submitAndClaim()
+    if (!lost) await worker.call('todos.heartbeat', first.held)
+    await (lost ? loseClaim : lapseLease)(app, first.id)
+    const second = await worker.claim({ waitMs: 0 })
+    const { attempts } = await operate(app, 'todos.show', { id: first.id })
+    const [prior] = second.priorAttempts
+    const shown = attempts.find(({ seq }: Answer) => seq === 1)
+    expect(prior).toEqual(Object.fromEntries(Object.keys(prior).map((key) => [key, shown[key]])))
+    expect(prior).toMatchObject({ seq: 1, died: true, lastHeartbeatAt: expect.any(String) })
+    await worker.call('todos.complete', second.held)
+  },
+)
+
+test('a task that is done keeps nothing of what its earlier attempts failed with', async () => {
+  const shownResult = async (id: string) => (await operate(app, 'todos.show', { id })).result
+  for (const result of [undefined, { table: 7 }]) {
+    const todo = await submitAndClaim()
+    await worker.call('todos.fail', { ...todo.held, error })
+    expect(await shownResult(todo.id)).toMatchObject({ error: 'boom' })
+    await makeDue(app, todo.id)
+    const again = await worker.claim({ waitMs: 0 })
+    const completion = { ...again.held, ...(result && { result }) }
+    await worker.call('todos.complete', completion)
+    expect((await shownResult(todo.id)) ?? null).toEqual(result ?? null)
+    // And is answered alike when the call is made again.
+    expect(await worker.call('todos.complete', completion)).toEqual({ state: 'done' })
+  }
 })

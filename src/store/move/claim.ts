@@ -1,5 +1,6 @@
 /** The claim, together with everything the claimant needs to begin, in one statement. */
 
+import { NEVER_STARTED } from '../../domain/lifecycle.ts'
 import type { Attempt, Child, StoredMessage, TodoView } from '../../domain/todo.ts'
 import type { Session } from '../postgres/database.ts'
 import { sql } from '../postgres/sql.ts'
@@ -29,21 +30,40 @@ interface Extra extends ViewRow {
   owed: number[] | null
 }
 
+/**
+ * The statement sees the attempt that it closes as it was before, still open: what stood in the todo's
+ * own row is the newest of it.
+ */
+const ofRow = (column: string, former: string): string =>
+  `case when a.ended_at is null then m.${former} else a.${column} end`
+const BEFORE_CLAIM = {
+  lastHeartbeatAt: ofRow('last_heartbeat_at', 'former_heartbeat_at'),
+  progressAt: ofRow('progress_at', 'former_progress_at'),
+  leaseExpiresAt: ofRow('lease_expires_at', 'former_lease_expires_at'),
+}
+
 /** On a first claim there is nothing but the message, so the rest is not even looked for. */
 const claim = claimStatement<Extra>(sql`,
   case when m.attempts_total > 1 then ${childrenOf('m')} end as children,
   case when m.unread > 0 then (select json_agg(o.seq order by o.seq) from messages o
     where o.todo_id = m.id and o.owed and o.seq > m.acknowledged_seq) end as owed,
   case when m.attempts_total > 1 then (select json_agg(a order by a.seq desc) from (
-    select ${ATTEMPT.select('a')} from attempts a where a.todo_id = m.id and a.seq < m.attempts_total
+    select ${ATTEMPT.select('a', BEFORE_CLAIM)} from attempts a where a.todo_id = m.id and a.seq < m.attempts_total
     order by a.seq desc limit ${PRIOR_ATTEMPTS}) a) end as prior,
   ${documentsOf('m', 'm.attempts_total > 1', 'm.large')}`)
 
-/** The statement sees the attempt it has just closed as it was before: still open. */
-const closedNow = (attempt: Attempt, at: Date): Attempt =>
+/** As the attempt that the claim has just closed reads from now on. */
+const closedNow = (attempt: Attempt, at: Date, cause: string | null): Attempt =>
   attempt.endedAt
     ? attempt
-    : { ...attempt, endedAt: at, outcome: 'lease_expired', disposition: 'requeued', died: true }
+    : {
+        ...attempt,
+        endedAt: at,
+        outcome: 'lease_expired',
+        disposition: 'requeued',
+        died: true,
+        cause,
+      }
 
 /** On a first claim there are no artifacts. */
 const largeView = (session: Session, extra: ViewRow): Promise<TodoView> =>
@@ -73,7 +93,7 @@ export const readClaimed = async (
       view,
       unread: view.messages.filter(({ seq }) => owed.has(seq)),
       priorAttempts: ATTEMPT.revive(extra.prior).map((attempt) =>
-        closedNow(attempt, todo.updatedAt),
+        closedNow(attempt, todo.updatedAt, neverStarted ? NEVER_STARTED : null),
       ),
       tookOver: from === 'claimed',
       neverStarted,

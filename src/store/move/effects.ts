@@ -86,14 +86,18 @@ added_artifact as (
     ${$.artifact}::json, ${$.chunk_key}::text, ${$.bytes}::int
   from moved m)`
 
-const keepResult = (result: SqlPart, direct: SqlPart = 'false'): Sql => sql`
+/**
+ * `replaces`: what an earlier attempt left (its error, its question) goes, also where this one has no
+ * result. A first attempt finds nothing to replace.
+ */
+const keepResult = (result: SqlPart, direct: SqlPart = 'false', replaces = false): Sql => sql`
 kept_result as (
   insert into details as d (todo_id, result, direct, bytes)
   select m.id, r.result, ${direct}, octet_length(r.result::text) from moved m
     cross join lateral (select ${result} as result) r
-  where r.result is not null or ${direct}
-  on conflict (todo_id) do update set result = coalesce(excluded.result, d.result),
-    bytes = case when excluded.result is null then d.bytes else excluded.bytes end, direct = excluded.direct)`
+  where r.result is not null or ${direct}${replaces ? ' or m.attempts_total > 1' : ''}
+  on conflict (todo_id) do update set result = excluded.result, bytes = excluded.bytes,
+    direct = excluded.direct)`
 
 /**
  * The event of this verb for the rows of `rows`. It carries the verb in its name, so that two verbs which
@@ -158,7 +162,7 @@ const causeOf = (verb: Verb): SqlPart => {
 
 /** All that a verb writes beside the row, in the order it is written. */
 export const effects = (verb: Verb): Sql => {
-  const { attempt, event, by } = rule(verb)
+  const { attempt, event, by, to } = rule(verb)
   const { message, artifact, result, direct } = verbSql(verb)
   const clauses = [
     attempt !== 'keep' &&
@@ -167,7 +171,7 @@ export const effects = (verb: Verb): Sql => {
     message && addMessage(verb, message),
     leavesFront(verb) && PROMOTE_NEXT,
     artifact && ADD_ARTIFACT,
-    result && keepResult(result, direct),
+    result && keepResult(result, direct, to === 'done'),
     event && addEvent(verb),
     shownAs(verb) && ENQUEUE_DELIVERIES,
     message && by === 'client' && claimKey('moved'),
