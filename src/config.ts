@@ -306,8 +306,14 @@ const unknownVariables = (names: string[]): string[] => {
     .map((name) => `${name} is not a variable of switchboard, which has ${ours.join(', ')}`)
 }
 
-/** A node that listens on this has no address of its own to name. */
-export const isEveryAddress = (host: string): boolean => ['0.0.0.0', '::', '[::]'].includes(host)
+/** A node that listens on this, however it is written, has no address of its own to name. */
+export const isEveryAddress = (host: string): boolean => {
+  const bare = host.replace(/^\[(.*)\]$/, '$1')
+  const url = `http://${bare.includes(':') ? `[${bare}]` : bare}`
+  if (!URL.canParse(url)) return false
+  const { hostname } = new URL(url)
+  return ['0.0.0.0', '[::]', '[::ffff:0:0]'].includes(hostname)
+}
 
 /** Throws ConfigError. */
 export const readConfig = (env: NodeJS.ProcessEnv): Readonly<Config> => {

@@ -14,6 +14,7 @@ import {
   SETTLE_MS,
   type UnreadPolicy,
 } from './attempt.ts'
+import { serverAddress } from './connection/address.ts'
 import { type Connection, connect, mayBeDone, retryDelayMs } from './connection/connection.ts'
 import { readEvents } from './connection/event-stream.ts'
 import { describe } from './described.ts'
@@ -77,9 +78,12 @@ interface Life {
   end(): void
 }
 
-/** An agent that works its queues' todos with `handler`, once started. */
+/**
+ * An agent that works its queues' todos with `handler`, once started. Throws TypeError where the address
+ * is none.
+ */
 export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
-  const base = options.url.replace(/\/+$/, '')
+  const base = baseOf(options)
   const connection = connect({ url: `${base}/agent`, token: options.token })
   const { concurrency = 1, maxBlockedMs = DEFAULT_MAX_BLOCKED_MS } = options
   const log = options.log ?? stderrLog
@@ -220,6 +224,12 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
       return life !== null && !life.stopping.signal.aborted
     },
   }
+}
+
+const baseOf = ({ url }: AgentOptions): string => {
+  const base = serverAddress(url)
+  if (base === null) throw new TypeError(`url must be an http or https address: ${url}`)
+  return base
 }
 
 const BLOCKED = 'the event loop was blocked: a handler must not compute without a pause'

@@ -18,6 +18,9 @@ export const addressOf =
     if (publicUrl !== null) return publicUrl
     const url = listening()
     if (!isEveryAddress(listensOn) || url === '') return url
-    if (host !== undefined && PLAIN_HOST.test(host)) return `http://${host}`
+    const name = host?.replace(/:\d+$/, '')
+    // Who asked for every address has reached this node by its own machine.
+    if (name !== undefined && PLAIN_HOST.test(host!) && !isEveryAddress(name))
+      return `http://${host}`
     return `http://localhost:${new URL(url).port}`
   }

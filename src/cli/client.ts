@@ -6,6 +6,7 @@
  */
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
+import { serverAddress } from '../agent-kit/connection/address.ts'
 import { connect } from '../agent-kit/connection/connection.ts'
 import {
   readEvents,
@@ -126,10 +127,9 @@ export const createClient = (options: ClientOptions, env: NodeJS.ProcessEnv): Cl
 }
 
 const baseUrl = (text: string): string => {
-  if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol)) {
-    throw new CliError(EXIT.usage, `Not an http or https address: ${text}`)
-  }
-  return text.replace(/\/+$/, '')
+  const address = serverAddress(text)
+  if (address !== null) return address
+  throw new CliError(EXIT.usage, `Not an http or https address: ${text}`)
 }
 
 /** True for the same address, whichever name of this machine it is written with. */

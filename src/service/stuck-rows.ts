@@ -7,7 +7,7 @@ import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
 
 /** The labels of `switchboard_sweep_failures_total` under which rows are counted. */
-type Sweep = 'reap' | 'timeout' | 'come_due'
+type Sweep = 'reap' | 'timeout' | 'come_due' | 'tidy'
 
 /** Which row, by the name under which it is logged. */
 type Row = { todo: string; verb?: string } | { line: string }

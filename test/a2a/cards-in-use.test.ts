@@ -90,21 +90,38 @@ test('the extended card of 0.x is switched on by its old name', async () => {
   expect(await published('old')).toMatchObject({ capabilities: { extendedAgentCard: true } })
 })
 
-test.each<[object, string]>([
-  [{ desciption: 'x' }, 'card.desciption'],
-  [{ iconURL: 'https://a.example' }, 'card.iconURL'],
-  [{ capabilities: { pushNotification: true } }, 'card.capabilities.pushNotification'],
+test.each<[object, string, string]>([
+  [{ desciption: 'x' }, 'card.desciption', 'description'],
+  [{ iconURL: 'https://a.example' }, 'card.iconURL', 'iconUrl'],
+  [
+    { capabilities: { pushNotification: true } },
+    'card.capabilities.pushNotification',
+    'pushNotifications',
+  ],
   [
     { capabilities: { extensions: [{ uri: 'urn:a', requierd: true }] } },
     'card.capabilities.extensions[0].requierd',
+    'required',
   ],
-  [{ skills: [{ id: 's', tgas: [] }] }, 'card.skills[0].tgas'],
-  [{ provider: { organisation: 'X', url: 'https://x' } }, 'card.provider.organisation'],
-  [{ extended: { skilsl: [] } }, 'card.extended.skilsl'],
+  [{ skills: [{ id: 's', tgas: [] }] }, 'card.skills[0].tgas', 'tags'],
+  [
+    { provider: { organization: 'X', url: 'https://x', organisation: 'X' } },
+    'card.provider.organisation',
+    'organization',
+  ],
+  [{ extended: { skilsl: [] } }, 'card.extended.skilsl', 'skills'],
+])('a typing error is named, with what was meant, and the card is taken: %j', async (...given) => {
+  const [card, field, meant] = given
+  const { warnings } = await put(card)
+  const description = `is not known here: kept, but not published; probably ${meant} was meant`
+  expect(warnings).toEqual([{ field, description }])
+})
+
+test.each<[object, string]>([
   [{ name: 5 }, 'card.name'],
   [{ default_input_modes: 'text' }, 'card.defaultInputModes'],
   [{ iconUrl: 'javascript:alert(1)' }, 'card.iconUrl'],
-])('a typing error is refused by name: %j', async (card, field) => {
+])('a known member of a wrong type is refused by name: %j', async (card, field) => {
   const { data } = await refusalOf(put(card))
   expect(data.violations.map((violation: { field: string }) => violation.field)).toEqual([field])
 })

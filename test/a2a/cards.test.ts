@@ -63,23 +63,28 @@ const nodeWith = (config: Partial<Config>) =>
     config: testConfig({ databaseUrl: app.databaseUrl, adminToken: null, ...config }),
   })
 
-test('a node that listens everywhere names the host that it was asked by, where that is plain', async () => {
-  const node = await nodeWith({ host: '0.0.0.0' })
-  const { port } = new URL(node.url)
-  const urlFor = async (host: string): Promise<string> => {
-    const socket = connect(Number(port), '127.0.0.1')
-    socket.end(`GET ${paths[1]} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
-    const answer = Buffer.concat(await socket.toArray()).toString()
-    return JSON.parse(answer.slice(answer.indexOf('{'))).supportedInterfaces[0].url
-  }
-  expect(await urlFor('agents.example.com')).toBe('http://agents.example.com/a2a/desk/')
-  expect(await urlFor(`127.0.0.1:${port}`)).toBe(`http://127.0.0.1:${port}/a2a/desk/`)
-  expect(await urlFor('[::1]:80')).toBe('http://[::1]:80/a2a/desk/')
-  for (const odd of ['a/b', 'user@evil.example', 'a b', 'x:1:2', '']) {
-    expect(await urlFor(odd)).toBe(`http://localhost:${port}/a2a/desk/`)
-  }
-  await node.stop()
-})
+test.each(['0.0.0.0', '::', '0', '::0', '0:0:0:0:0:0:0:0'])(
+  'a node that listens everywhere (%s) names the host that it was asked by, where that is plain',
+  async (host) => {
+    const node = await nodeWith({ host })
+    const { port } = new URL(node.url)
+    const urlFor = async (asked: string): Promise<string> => {
+      const socket = connect(Number(port), '127.0.0.1')
+      socket.end(`GET ${paths[1]} HTTP/1.1\r\nHost: ${asked}\r\nConnection: close\r\n\r\n`)
+      const answer = Buffer.concat(await socket.toArray()).toString()
+      return JSON.parse(answer.slice(answer.indexOf('{'))).supportedInterfaces[0].url
+    }
+    expect(await urlFor('agents.example.com')).toBe('http://agents.example.com/a2a/desk/')
+    expect(await urlFor(`127.0.0.1:${port}`)).toBe(`http://127.0.0.1:${port}/a2a/desk/`)
+    expect(await urlFor('[::1]:80')).toBe('http://[::1]:80/a2a/desk/')
+    const odd = ['a/b', 'user@evil.example', 'a b', 'x:1:2', '']
+    const everywhere = [`0.0.0.0:${port}`, '0.0.0.0', `[::]:${port}`, `0:${port}`]
+    for (const none of [...odd, ...everywhere]) {
+      expect(await urlFor(none)).toBe(`http://localhost:${port}/a2a/desk/`)
+    }
+    await node.stop()
+  },
+)
 
 test('a card names the public address, whatever the request says of its host', async () => {
   const publicUrl = 'https://agents.example.com/base'

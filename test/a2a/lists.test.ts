@@ -176,3 +176,20 @@ test('a page of large tasks ends early, and its token leads to the rest', async 
   expect(rest.nextPageToken).toBe('')
   for (const id of ids) await a2a.call('CancelTask', { id })
 })
+
+test('of a long history an answer shows the first message and the newest, and says how many it leaves out', async () => {
+  const task = await a2a.submit('first', { contextId: 'long' })
+  const long = 'y'.repeat(1_200_000)
+  for (let n = 0; n < 10; n += 1) await a2a.submit(`${n} ${long}`, { taskId: task.id })
+  for (const shown of [
+    await a2a.get(task.id),
+    (await list({ contextId: 'long' })).tasks[0],
+    (await a2a.call('GetTask', { id: task.id, historyLength: 100 })).result,
+  ]) {
+    const texts = shown.history.map(({ parts }: Answer) => parts[0].text.slice(0, 5))
+    // Six times 1.2 MB are less than 8 MB.
+    expect(texts).toEqual(['first', ...[4, 5, 6, 7, 8, 9].map((n) => `${n} yyy`)])
+    expect(shown.metadata['urn:switchboard:omitted']).toEqual({ messages: 4, artifactBytes: 0 })
+  }
+  await a2a.call('CancelTask', { id: task.id })
+})

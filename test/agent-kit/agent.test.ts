@@ -1,3 +1,4 @@
+// Field case: addresses with leftovers.
 import { afterEach, expect, test } from 'vitest'
 import { type Agent, type AgentOptions, createAgent } from '../../src/agent-kit/agent.ts'
 import type { Handler } from '../../src/agent-kit/attempt.ts'
@@ -454,3 +455,12 @@ test('a server of before, which knows no keys, is sent chunks without', async ()
   await until(() => made(server, 'todos.complete'))
   expect(server.paramsOf('todos.artifact').map((params) => 'key' in params)).toEqual([true, false])
 })
+
+test.each(['nonsense', 'ftp://h', 'http:/h', 'http://h h', ''])(
+  '%j is no address of a server, and is refused at once',
+  (url) => {
+    expect(() => createAgent({ url, token: 't' }, () => {})).toThrow(
+      /^url must be an http or https/,
+    )
+  },
+)

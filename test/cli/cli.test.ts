@@ -1,4 +1,4 @@
-// Field cases: a token in the command line; a data directory of another user.
+// Field cases: a token in the command line; a data directory of another user; addresses with leftovers.
 import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import { tmpdir } from 'node:os'
@@ -244,6 +244,20 @@ describe('which server and which token', () => {
     await server.close()
     return { code, asked, stdout, stderr }
   }
+
+  test('an address is read without what a file leaves at its ends, and refused by name with more', async () => {
+    server = await startFakeServer(() => ({ result: { queues: [] } }))
+    const list = (url: string) =>
+      runCli(['queue', 'list', '--json'], {
+        env: { SWITCHBOARD_URL: url, SWITCHBOARD_TOKEN: 't' },
+      })
+    expect((await list(` \t${server.url}/\r\n`)).code).toBe(0)
+    const wrong = [server.url.replace('//', '/'), server.url.replace('1', '1 '), 'ftp://h', '//h']
+    for (const url of wrong) {
+      const { code, stderr } = await list(url)
+      expect([url, code, stderr]).toEqual([url, 2, expect.stringContaining('Not an http')])
+    }
+  })
 
   test('a token comes from a file or the environment, and in the command line it is warned of', async () => {
     const file = withFile('from-file\n')

@@ -30,14 +30,21 @@ const begun = calls.map(async ({ url, streams, ...init }) => {
 })
 Promise.all(begun).then(() => console.log('open'))`
 
+/** So many calls of one endpoint may be in progress: whoever may make another holds none for the dead. */
+const MOST_CALLS = 2
+
 test.runIf(canCutNetwork)(
-  'streams, quiet or busy, and waiting claims of peers that are gone are released within 30 s',
+  'streams, quiet or busy, and whatever waits for peers that are gone is released within 30 s',
   async () => {
     const app = await startApp()
     const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
     const idle = await app.queue('idle', { contexts: 'parallel' })
+    const patient = await app.queue('patient', { contexts: 'parallel' })
+    await app.queue('empty')
+    const both = await app.vend(['work'], ['patient', 'empty'])
     const serving = spawnServe({
       databaseUrl: app.databaseUrl,
+      env: { SWITCHBOARD_MAX_CALLS_PER_ENDPOINT: String(MOST_CALLS) },
       within: ['unshare', '--net', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh'],
     })
     endWithFile(serving.child)
@@ -72,18 +79,49 @@ test.runIf(canCutNetwork)(
       },
       body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
     })
+    const batch = ({ body, ...call }: ReturnType<typeof rpc>) => ({ ...call, body: `[${body}]` })
     const busy = await a2aClient(app.url, 'desk', client.token).submit('busy')
     const worker = agentClient(app.url, agent.token)
     const { held } = await worker.claim()
     const send = { message: textMessage('quiet') }
-    const calls = [
+    const counted = [
       { ...rpc('/a2a/idle', idle.client.token, 'SendStreamingMessage', send), streams: true },
       { ...rpc('/a2a/desk', client.token, 'SubscribeToTask', { id: busy.id }), streams: true },
       rpc('/agent', agent.token, 'todos.claim', { waitMs: 60_000 }),
+      batch(rpc('/agent', both.token, 'todos.claim', { queues: ['empty'], waitMs: 60_000 })),
     ]
+    // Nothing counts blocking sends and waits for messages but the calls that an endpoint may make.
+    await a2aClient(app.url, 'patient', patient.client.token).submit('held')
+    const kept = await agentClient(app.url, both.token).claim({ queues: ['patient'] })
+    const blocking = () =>
+      rpc('/a2a/patient', patient.client.token, 'SendMessage', { message: textMessage('waits') })
+    const calls = [
+      ...counted,
+      rpc('/agent', both.token, 'todos.messages', { ...kept.held, waitMs: 60_000 }),
+      blocking(),
+      blocking(),
+    ]
+    const answers = () =>
+      Promise.all(
+        [
+          rpc('/a2a/patient', patient.client.token, 'ListTasks', {}),
+          rpc('/agent', both.token, 'todos.list', {}),
+        ].map(async ({ url, ...init }) => {
+          const ask = `fetch(${JSON.stringify(url)}, ${JSON.stringify(init)})`
+          const program = `${ask}.then(({ status }) => console.log(status))`
+          const { said, ended } = inside(process.execPath, '-e', program)
+          await ended
+          return Number(said())
+        }),
+      )
     const peer = inside(process.execPath, '-e', PEER, JSON.stringify(calls))
     await until(() => peer.said().includes('open'))
-    await until(async () => (await count()) === calls.length, { what: 'all of it is open' })
+    await until(async () => (await count()) === counted.length, {
+      what: 'all of it is open',
+    })
+    await until(async () => (await answers()).every((status) => status === 429), {
+      what: 'each endpoint has as many calls in progress as it may',
+    })
 
     let working = true
     const work = (async () => {
@@ -96,7 +134,7 @@ test.runIf(canCutNetwork)(
       }
     })()
     await pause(QUIET_MS)
-    expect(await count()).toBe(calls.length)
+    expect(await count()).toBe(counted.length)
     await inside('ip', 'link', 'set', 'lo', 'down').ended
     await pause(RELEASED_MS)
     working = false
@@ -104,5 +142,6 @@ test.runIf(canCutNetwork)(
     // What is still open would go on: its peers are there again.
     await inside('ip', 'link', 'set', 'lo', 'up').ended
     expect(Object.entries(await open()).filter(([, n]) => n > 0)).toEqual([])
+    expect(await answers()).toEqual([200, 200])
   },
 )

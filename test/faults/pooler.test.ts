@@ -1,11 +1,11 @@
 // Ordinary connections through a pooler that lends them for a transaction each.
-// Field case: transaction pooler.
+// Field cases: transaction pooler; a database with other habits.
 import { afterAll, describe, expect, test } from 'vitest'
 import { migrate, pendingMigrations } from '../../src/store/postgres/migrate.ts'
 import { probe } from '../../src/store/postgres/probe.ts'
 import { type AppOptions, startNode } from '../support/app.ts'
 import { a2aClient, agentClient } from '../support/clients/actors.ts'
-import { cloneDatabase, emptyDatabase } from '../support/database/database.ts'
+import { cloneDatabase, emptyDatabase, withClient } from '../support/database/database.ts'
 import { hasPgBouncer, startPgBouncer } from '../support/database/pgbouncer.ts'
 import { serveProcess } from '../support/process/serve-process.ts'
 import { ask, operate, saying } from '../support/steps.ts'
@@ -40,6 +40,31 @@ describe.skipIf(!hasPgBouncer)('through a pooler in transaction mode', async () 
     expect(await probe(url)).toEqual({ pooled: true })
     expect(await probe(clone!.url)).toEqual({ pooled: false })
   })
+
+  test.each([
+    ['datestyle', 'German, DMY'],
+    ['intervalstyle', 'iso_8601'],
+    ['bytea_output', 'escape'],
+  ])(
+    'where its %s cannot be read, the database is refused with what to do',
+    async (name, habit) => {
+      const other = await cloneDatabase()
+      const database = new URL(other.url).pathname.slice(1)
+      await withClient(clone!.url, (sql) =>
+        sql.query(`alter database "${database}" set ${name} = '${habit}'`),
+      )
+      try {
+        // Without the pooler each connection sets it.
+        expect(await probe(other.url)).toEqual({ pooled: false })
+        await expect(probe(await startPgBouncer(other.url))).rejects.toMatchObject({
+          refused: true,
+          message: expect.stringContaining(`alter database … set ${name} = `),
+        })
+      } finally {
+        await other.drop()
+      }
+    },
+  )
 
   test.each([
     ['without a direct address, within the poll', { pollMs: 100, direct: false }],

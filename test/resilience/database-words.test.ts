@@ -6,6 +6,7 @@
  */
 import { afterAll, expect, test } from 'vitest'
 import { createAgent } from '../../src/agent-kit/agent.ts'
+import { openDatabase } from '../../src/store/postgres/database.ts'
 import { ADMIN_TOKEN, startApp } from '../support/app.ts'
 import { a2aClient, agentClient, post } from '../support/clients/actors.ts'
 import { withClient } from '../support/database/database.ts'
@@ -165,9 +166,18 @@ test('tables that somebody has locked are named as soon as statements have waite
   await withClient(app.databaseUrl, async (sql) => {
     await sql.query('begin')
     await sql.query('lock table todos in access exclusive mode')
-    await refusesWrites('1').catch(() => {})
-    const listed = await rpc('/a2a/desk/', 'ListTasks', {}, client.token)
-    expect([listed.status, listed.headers.get('retry-after')]).toEqual([503, '1'])
+    const configuration = { returnImmediately: true }
+    const calls = [
+      ['/a2a/desk/', 'ListTasks', {}, client.token],
+      ['/a2a/desk/', 'SendMessage', { message: message(), configuration }, client.token],
+      ['/agent', 'todos.claim', {}, agent.token],
+      ['/operator', 'todos.list', {}, ADMIN_TOKEN],
+    ] as const
+    for (const [path, method, params, token] of calls) {
+      const { status, headers, body } = await rpc(path, method, params, token)
+      expect([method, status, headers.get('retry-after')]).toEqual([method, 503, '1'])
+      expect(JSON.stringify(body)).not.toContain('unknown')
+    }
     await isNotReady('statements wait too long in the database')
     await sql.query('rollback')
   })
@@ -189,4 +199,137 @@ test('a database whose dates and intervals are written otherwise serves all the 
     return todo.id === id
   })
   expect((await a2a.get(id)).status.state).toBe('TASK_STATE_COMPLETED')
+})
+
+type Word = [code: string, retryAfter: string, isUndone: boolean]
+
+/** One or more of each class, and whether its statement has surely done nothing. */
+const WORDS: Word[] = [
+  ['08000', '1', false], // a connection exception
+  ['08001', '1', true], // no connection could be made
+  ['08004', '1', true], // the server rejected it
+  ['08006', '1', false], // the connection failed
+  ['25006', '1', true], // read-only
+  ['25P03', '1', true], // idle in its transaction for too long
+  ['28000', '1', true], // the login is refused
+  ['3D000', '1', true], // there is no such database
+  ['40003', '1', false], // nobody knows whether it was completed
+  ['53000', '5', true], // too little of something
+  ['53100', '5', true], // of the disk
+  ['53200', '5', true], // of memory
+  ['53300', '1', true], // of connections
+  ['55P03', '1', true], // a lock that was not to be had
+  ['57014', '1', true], // it took too long
+  ['57P01', '1', false], // the server shuts down
+  ['57P02', '1', false], // it has crashed
+  ['57P03', '1', true], // it is starting
+  ['57P04', '1', false], // the database was dropped
+  ['58000', '5', false], // a fault of the system
+  ['58030', '5', false], // of its files
+]
+
+/** Each new todo is answered with this word, by the server itself. */
+const saysOfNewTodos = async (code: string): Promise<void> => {
+  await app.sql(`create or replace function says() returns trigger language plpgsql as
+    $$ begin raise exception 'of the test' using errcode = '${code}'; end $$`)
+  await app.sql(`create or replace trigger says before insert on todos
+    for each row execute function says()`)
+}
+const saysNothing = () => app.sql('drop function if exists says() cascade')
+
+const sendOverA2a = () =>
+  rpc(
+    '/a2a/desk/',
+    'SendMessage',
+    { message: message(), configuration: { returnImmediately: true } },
+    client.token,
+  )
+const sendAsOperator = () =>
+  rpc(
+    '/operator',
+    'todos.send',
+    { queue: 'desk', message: { parts: [{ text: 'x' }] } },
+    ADMIN_TOKEN,
+  )
+
+test.each(WORDS)('%s is no fault of the call: 503 on each surface', async (...word) => {
+  const [code, retryAfter, isUndone] = word
+  await saysOfNewTodos(code)
+  try {
+    for (const send of [sendOverA2a, sendAsOperator]) {
+      const { status, headers, body } = await send()
+      expect([status, headers.get('retry-after')]).toEqual([503, retryAfter])
+      expect([-32603, -32014]).toContain(body.error.code)
+      expect(JSON.stringify(body)).not.toContain('of the test')
+    }
+    const { body } = await sendAsOperator()
+    expect(body.error.data).toEqual({
+      requestId: expect.any(String),
+      reason: 'unavailable',
+      retryAfterSeconds: Number(retryAfter),
+      ...(!isUndone && { outcome: 'unknown' }),
+    })
+  } finally {
+    await saysNothing()
+  }
+  expect((await sendOverA2a()).status).toBe(200)
+})
+
+test.each(['55000', '42501', '22012', 'P0001'])(
+  '%s of a statement says nothing of the database, and is a fault of ours',
+  async (code) => {
+    await saysOfNewTodos(code)
+    try {
+      const { status, body } = await sendAsOperator()
+      expect([status, body.error.data?.reason]).not.toContain('unavailable')
+      expect(status).not.toBe(503)
+    } finally {
+      await saysNothing()
+    }
+    await isReady()
+  },
+)
+
+test.each([
+  ['53100', 'the disk of the database is full'],
+  ['58030', 'statements fail in the database: its log says why'],
+  ['57014', 'statements wait too long in the database'],
+])('what %s means stands in readiness until statements get through', async (code, reason) => {
+  await isReady()
+  await saysOfNewTodos(code)
+  try {
+    // Two statements: a send, and one that is sent once.
+    await sendOverA2a()
+    await post(
+      `${app.url}/a2a/desk/message:send`,
+      JSON.stringify({ message: message(), configuration: { returnImmediately: true } }),
+      {
+        token: client.token,
+        headers: { 'A2A-Version': '1.0', 'Idempotency-Key': crypto.randomUUID() },
+      },
+    )
+    await isNotReady(reason)
+  } finally {
+    await saysNothing()
+  }
+  await sendOverA2a()
+  await isReady()
+})
+
+test('only the connection that leads nowhere is thrown away after a transaction', async () => {
+  const database = openDatabase({ connectionString: app.databaseUrl, poolSize: 1 })
+  afterAll(() => database.close())
+  const pid = async () =>
+    (await database.query<{ pid: number }>('select pg_backend_pid() as pid', []))[0]?.pid
+  const keepsAfter = async (code: string): Promise<boolean> => {
+    const before = await pid()
+    const failing = database.transaction((session) =>
+      session.query(`do $$ begin raise exception using errcode = '${code}'; end $$`, []),
+    )
+    await expect(failing).rejects.toMatchObject({ kind: 'unavailable' })
+    return (await pid()) === before
+  }
+  expect(await keepsAfter('53100')).toBe(true)
+  expect(await keepsAfter('25006')).toBe(false)
+  expect(await keepsAfter('55P03')).toBe(true)
 })

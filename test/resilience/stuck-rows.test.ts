@@ -23,7 +23,7 @@ const log = pino(
   }),
 ) as unknown as Log
 // The sweeps are those of the test.
-const app = await startApp({ log, reapMs: NEVER, comeDueMs: NEVER })
+const app = await startApp({ log, reapMs: NEVER, comeDueMs: NEVER, tidyMs: NEVER })
 const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 const a2a = a2aClient(app.url, 'desk', client.token)
 const worker = agentClient(app.url, agent.token)
@@ -136,4 +136,48 @@ test('a line of a conversation that cannot go on is counted and logged with its 
   await app.sweep.reap()
   expect(await failures('reap')).toBe(before + 1)
   await agentClient(app.url, line.agent.token).claim()
+})
+
+test('what cannot be deleted is counted and logged once, and what is behind it is deleted, in every queue', async () => {
+  const desks = await Promise.all(
+    ['kept-1', 'kept-2'].map((name) => app.queue(name, { contexts: 'parallel', retentionDays: 1 })),
+  )
+  const ids: string[] = []
+  for (const [n, desk] of desks.entries()) {
+    const side = a2aClient(app.url, `kept-${n + 1}`, desk.client.token)
+    for (let count = 0; count < 3; count += 1) {
+      const { id } = await side.submit('old')
+      await side.call('CancelTask', { id })
+      ids.push(id)
+      const age = `${ids.length} hours`
+      await app.sql(
+        `update todos set finished_at = now() - interval '3 days' + $2::interval where id = $1`,
+        [id, age],
+      )
+    }
+  }
+  const [broken] = ids as [string]
+  await app.sql(`create function broken() returns trigger language plpgsql as
+    $$ begin raise exception 'broken by hand'; end $$`)
+  await app.sql(
+    `create trigger broken before delete on todos for each row when (old.id = '${broken}')
+    execute function broken()`,
+  )
+  const left = async () =>
+    (await app.sql<{ id: string }>('select id from todos where id = any($1)', [ids])).map(
+      ({ id }) => id,
+    )
+  const before = await failures('tidy')
+  await app.sweep.tidy()
+  expect(await left()).toEqual([broken])
+  expect(await failures('tidy')).toBe(before + 1)
+  const told = () => lines.filter(({ todo }) => todo === broken)
+  expect(told()).toMatchObject([{ sweep: 'tidy', msg: 'a todo could not be deleted' }])
+
+  await app.sweep.tidy()
+  expect(await failures('tidy')).toBe(before + 2)
+  expect(told()).toHaveLength(1)
+  await app.sql('drop function broken cascade')
+  await app.sweep.tidy()
+  expect(await left()).toEqual([])
 })

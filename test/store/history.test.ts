@@ -110,6 +110,16 @@ for (const [who, scope] of Object.entries(scopes)) {
   })
 }
 
+test('a total that only a walk through the history would tell is counted to 10,000', async () => {
+  for (const scope of Object.values(scopes)) {
+    for (const asked of [{ contextId: 'c' }, { statusAfter: new Date(0) }]) {
+      const { read, ...found } = await readBy(asked, scope)
+      expect({ asked, ...found }).toEqual({ asked, listed: 10, totalSize: 10_000 })
+      expect({ asked, walked: read > 15_000 && read }).toEqual({ asked, walked: false })
+    }
+  }
+})
+
 test('counting reads what has happened since, and nothing before it', async () => {
   const SINCE = 20
   for (let n = 0; n < SINCE; n += 1) await add()

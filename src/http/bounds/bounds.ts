@@ -27,7 +27,8 @@ const heapBytes = getHeapStatistics().heap_size_limit
 /** A body takes several times its size while it is served, so a tenth of the heap is much. */
 const IN_FLIGHT_BYTES = Math.max(LEAST_BYTES, heapBytes * HEAP_SHARE)
 /** No more than there are database connections. */
-const MAX_READS = Math.min(16, Math.max(2, Math.floor(heapBytes / READ_BYTES)))
+const MOST_READS = 16
+const MAX_READS = Math.min(MOST_READS, Math.max(2, Math.floor(heapBytes / READ_BYTES)))
 
 export const createBounds = (options: BoundsOptions = {}): HttpBounds => {
   const { inFlightBytes = IN_FLIGHT_BYTES, drainMs, ...most } = options

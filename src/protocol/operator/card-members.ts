@@ -2,7 +2,7 @@
  * The members of agent cards in use: those of every version of the specification, which of them
  * are published as written, and why the others are not. A card is read as ProtoJSON readers would
  * (both spellings, null for absence), and what is not read is named, so that nothing is lost in
- * silence: in a warning, or as a fault where it looks like a typing error.
+ * silence; where it looks like a typing error, the warning says what was probably meant.
  */
 import type { Json, JsonObject } from '../../domain/todo.ts'
 import { isObject, snake } from '../json/object.ts'
@@ -146,12 +146,7 @@ const meantBy = (given: string, names: readonly string[]): string | undefined =>
   return names.find((name) => distance(word, plain(name)) <= allowedIn(name))
 }
 
-interface Remarks {
-  warnings: Remark[]
-  typingErrors: Remark[]
-}
-
-const look = (value: Json, { read, other }: Shape, path: Remark['path'], found: Remarks): void => {
+const look = (value: Json, { read, other }: Shape, path: Remark['path'], found: Remark[]): void => {
   if (!isObject(value)) return
   const names = [...Object.keys(read), ...Object.keys(other)]
   for (const [name, member] of Object.entries(value)) {
@@ -160,23 +155,18 @@ const look = (value: Json, { read, other }: Shape, path: Remark['path'], found: 
     if (nested && Array.isArray(member)) {
       for (const [index, item] of member.entries()) look(item, nested, [...at, index], found)
     } else if (nested) look(member, nested, at, found)
-    else if (Object.hasOwn(other, name)) {
-      found.warnings.push({ path: at, description: other[name]! })
-    } else if (nested === undefined) {
+    else if (Object.hasOwn(other, name)) found.push({ path: at, description: other[name]! })
+    else if (nested === undefined) {
       const meant = meantBy(name, names)
-      if (meant === undefined) {
-        found.warnings.push({ path: at, description: 'is not known here: kept, but not published' })
-      } else {
-        const description = `is not known here; probably ${meant} was meant`
-        found.typingErrors.push({ path: at, description })
-      }
+      const hint = meant === undefined ? '' : `; probably ${meant} was meant`
+      found.push({ path: at, description: `is not known here: kept, but not published${hint}` })
     }
   }
 }
 
 /** What is to be said of a tidy card's members that are not read. */
-export const membersNotRead = (card: JsonObject): Remarks => {
-  const found: Remarks = { warnings: [], typingErrors: [] }
+export const membersNotRead = (card: JsonObject): Remark[] => {
+  const found: Remark[] = []
   look(card, CARD, [], found)
   return found
 }

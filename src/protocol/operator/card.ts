@@ -105,11 +105,7 @@ const written = z.looseObject({
   extended: z.looseObject(members).exactOptional(),
 })
 
-export const card = z.preprocess(tidyCard, written).superRefine((read, context) => {
-  for (const { path, description } of membersNotRead(read as JsonObject).typingErrors) {
-    context.addIssue({ code: 'custom', path, message: description })
-  }
-})
+export const card = z.preprocess(tidyCard, written)
 
 /* ---------------------------------------------------------------- warnings */
 
@@ -155,7 +151,7 @@ const contentWarnings = (face: JsonObject, path: Remark['path']): Remark[] => {
 /** All of a card that is not published as written, or means something else than it says. */
 export const warningsOf = (card: JsonObject): { field: string; description: string }[] =>
   [
-    ...membersNotRead(card).warnings,
+    ...membersNotRead(card),
     ...contentWarnings(card, []),
     ...(isObject(card.extended) ? contentWarnings(card.extended, ['extended']) : []),
   ].map(({ path, description }) => ({ field: pathText(['card', ...path]), description }))

@@ -2,14 +2,17 @@
  * Deletes todos that ended longer ago than their queue keeps them. It goes through the ended todos
  * of the queues in turn, oldest first: a small statement, then a rest as long as the statement took,
  * so that it uses at most half of one connection. Todos that must stay for now are skipped, so they
- * are not read again and again.
+ * are not read again and again. Where a statement fails, its todos are deleted one by one: what cannot
+ * be deleted is told of and left, and everything behind it goes on.
  */
 import { sleep } from '../../base/time.ts'
+import { isRefusal } from '../../domain/errors.ts'
 import {
   clearRemains,
   forgetTodos,
   hasRemains,
   type Position,
+  readNextEnded,
 } from '../../store/admin/retention.ts'
 import type { Parts } from '../parts.ts'
 
@@ -21,6 +24,8 @@ export interface Retention {
 /** Stopping a node waits no longer than this and a statement. */
 const SWEEP_MS = 2000
 const MIN_REST_MS = 2
+/** After so many one by one it is tried again with many at once. */
+const ONE_BY_ONE = 50
 
 const timed = async <T>(work: () => Promise<T>): Promise<T> => {
   const from = performance.now()
@@ -34,7 +39,8 @@ export const createRetention = ({
   registry,
   metrics,
   log,
-}: Pick<Parts, 'database' | 'registry' | 'metrics' | 'log'>): Retention => {
+  stuckRows,
+}: Pick<Parts, 'database' | 'registry' | 'metrics' | 'log' | 'stuckRows'>): Retention => {
   /** The queues that are not done yet, and where each goes on. */
   let open = new Map<string, Position | null>()
   /** How many were deleted since they began. */
@@ -45,8 +51,36 @@ export const createRetention = ({
       .filter(({ policy }) => (policy.retentionDays ?? 0) > 0)
       .map(({ name }) => name)
 
+  type Forgotten = Awaited<ReturnType<typeof forgetTodos>>
+
+  const oneByOne = async (queue: string, from: Position | null): Promise<Forgotten> => {
+    let [deleted, next] = [0, from]
+    for (let n = 0; n < ONE_BY_ONE; n += 1) {
+      try {
+        const one = await forgetTodos(database, queue, next, true)
+        deleted += one.deleted
+        next = one.next
+      } catch (error) {
+        if (isRefusal(error, 'unavailable')) throw error
+        next = await readNextEnded(database, queue, next)
+        if (next) stuckRows('tidy', { todo: next.id }, 'a todo could not be deleted', error)
+      }
+      if (!next) break
+    }
+    return { deleted, next }
+  }
+
+  const forgetSome = async (queue: string, from: Position | null): Promise<Forgotten> => {
+    try {
+      return await forgetTodos(database, queue, from)
+    } catch (error) {
+      if (isRefusal(error, 'unavailable')) throw error
+      return oneByOne(queue, from)
+    }
+  }
+
   const forget = async (queue: string, from: Position | null): Promise<number> => {
-    const { deleted, next } = await timed(() => forgetTodos(database, queue, from))
+    const { deleted, next } = await timed(() => forgetSome(queue, from))
     if (next) open.set(queue, next)
     else open.delete(queue)
     metrics.todosDeleted.inc({ queue }, deleted)

@@ -49,9 +49,7 @@ interface ForgetRow {
  * The policy is read here and not from a copy, so that a retention unset a moment ago deletes
  * nothing. Limits are literals: planned for a parameter, this would read whole tables.
  */
-const forgetStatement: Statement<ForgetRow> = plannedEachTime(
-  'todos_forget',
-  sql`with due as materialized (
+const forgetText = (todos: number): Sql => sql`with due as materialized (
     select now() - make_interval(days => (q.policy->>'retentionDays')::int) as before
     from queues q where q.name = ${$.queue} and (q.policy->>'retentionDays')::int > 0),
   looked as materialized (
@@ -59,7 +57,7 @@ const forgetStatement: Statement<ForgetRow> = plannedEachTime(
       select t.id, t.seq, t.finished_at, t.push_version from todos t
       where t.queue = ${$.queue} and t.finished_at is not null and t.finished_at < due.before
         and (t.finished_at, t.id) > (${$.after_at}::timestamptz, ${$.after_id}::uuid)
-      order by t.finished_at, t.id limit ${BATCH.todos}) t),
+      order by t.finished_at, t.id limit ${todos}) t),
   batch as materialized (
     select l.* from (
       select l.*, sum(l.seq) over (order by l.finished_at, l.id) - l.seq as before
@@ -76,28 +74,50 @@ const forgetStatement: Statement<ForgetRow> = plannedEachTime(
     select f.id, f.queue, ${BATCH.events} + 1, f.seq from free f where f.seq > ${BATCH.events})
   select (select count(*) from gone)::int as deleted,
     (select count(*) from batch) = (select count(*) from looked)
-      and (select count(*) from looked) < ${BATCH.todos} as all_of_them,
+      and (select count(*) from looked) < ${todos} as all_of_them,
     l.finished_at as last_at, l.id as last_id
   from (select true) one left join lateral (
-    select b.finished_at, b.id from batch b order by b.finished_at desc, b.id desc limit 1) l on true`,
-)
+    select b.finished_at, b.id from batch b order by b.finished_at desc, b.id desc limit 1) l on true`
+
+const forgetMany: Statement<ForgetRow> = plannedEachTime('todos_forget', forgetText(BATCH.todos))
+const forgetOne: Statement<ForgetRow> = plannedEachTime('todos_forget_one', forgetText(1))
 
 const START = { at: '-infinity', id: '00000000-0000-0000-0000-000000000000' } as const
 
 /**
  * Deletes ended todos of a queue that are past its retention, from a place on; how many, and from
- * where to go on: null where all have been looked at.
+ * where to go on: null where all have been looked at. `one` looks at the next todo only.
  */
 export const forgetTodos = async (
   session: Session,
   queue: string,
   from: Position | null,
+  one = false,
 ): Promise<{ deleted: number; next: Position | null }> => {
   const { at, id } = from ?? START
-  const [row] = await session.run(forgetStatement, { queue, after_at: at, after_id: id })
+  const values = { queue, after_at: at, after_id: id }
+  const [row] = await session.run(one ? forgetOne : forgetMany, values)
   if (!row?.last_at || !row.last_id) return { deleted: 0, next: null }
   const next = row.all_of_them ? null : { at: row.last_at, id: row.last_id }
   return { deleted: row.deleted, next }
+}
+
+const nextStatement = plannedEachTime<Position>(
+  'todos_forget_next',
+  sql`select t.finished_at as at, t.id from todos t
+  where t.queue = ${$.queue} and t.finished_at is not null
+    and (t.finished_at, t.id) > (${$.after_at}::timestamptz, ${$.after_id}::uuid)
+  order by t.finished_at, t.id limit 1`,
+)
+
+/** The todo at which {@link forgetTodos} looks next. */
+export const readNextEnded = async (
+  session: Session,
+  queue: string,
+  from: Position | null,
+): Promise<Position | null> => {
+  const { at, id } = from ?? START
+  return (await session.run(nextStatement, { queue, after_at: at, after_id: id }))[0] ?? null
 }
 
 const OF_ONE = `x.todo_id = (select o.todo_id from one o)

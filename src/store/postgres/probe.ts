@@ -55,10 +55,34 @@ const faultOf = (error: unknown): { fault: string; refused: boolean } => {
   return { fault: code === '' ? fault : `${fault} (${code})`, refused: false }
 }
 
+interface Answered {
+  pid: number
+  encoding: string
+  datestyle: string
+  intervalstyle: string
+  bytea_output: string
+}
+
+/** How times, intervals and bytes must be written. A connection of our own sets it; one that is lent cannot. */
+const FORMS = { datestyle: 'ISO', intervalstyle: 'postgres', bytea_output: 'hex' } as const
+
+/** What of a pooled connection's forms we could not read, with what to do. */
+const formFault = (answered: Answered): string | null => {
+  for (const [name, form] of Object.entries(FORMS)) {
+    const is = answered[name as keyof typeof FORMS]
+    if (is.split(',')[0] === form) continue
+    return (
+      `its ${name} is ${is}, and behind a pooler nobody can set it for a connection: ` +
+      `alter database … set ${name} = '${form}', or the same for its role, and reconnect the pooler`
+    )
+  }
+  return null
+}
+
 /**
  * Connects, sees who answers, and leaves again. `pooled` means that a pooler answers in the server's
  * place: it reports another process id than that of the backend that works for us. A database that
- * cannot hold every text is refused. Throws DatabaseUnreachable.
+ * cannot hold every text, or whose times could not be read, is refused. Throws DatabaseUnreachable.
  */
 export const probe = async (connectionString: string): Promise<{ pooled: boolean }> => {
   const socket = new net.Socket()
@@ -77,12 +101,16 @@ export const probe = async (connectionString: string): Promise<{ pooled: boolean
     const { fault, refused } = faultOf(error)
     throw new DatabaseUnreachable(fault, refused, error)
   }
-  const { rows } = await client.query<{ pid: number; encoding: string }>(
-    `select pg_backend_pid() as pid, current_setting('server_encoding') as encoding`,
+  const { rows } = await client.query<Answered>(
+    `select pg_backend_pid() as pid, current_setting('server_encoding') as encoding,
+      ${Object.keys(FORMS)
+        .map((name) => `current_setting('${name}') as ${name}`)
+        .join(', ')}`,
   )
   const reported = (client as unknown as { processID: number | null }).processID
   await client.end()
-  const { pid, encoding } = rows[0]!
+  const answered = rows[0]!
+  const { pid, encoding } = answered
   if (encoding !== 'UTF8') {
     // What a client sends could be stored for as long as it stays within the encoding, and no longer.
     const fault =
@@ -90,5 +118,8 @@ export const probe = async (connectionString: string): Promise<{ pooled: boolean
       `create database … encoding 'UTF8' template template0`
     throw new DatabaseUnreachable(fault, true, undefined)
   }
-  return { pooled: pid !== reported }
+  const pooled = pid !== reported
+  const fault = pooled ? formFault(answered) : null
+  if (fault !== null) throw new DatabaseUnreachable(fault, true, undefined)
+  return { pooled }
 }
