@@ -89,3 +89,11 @@ test.each(requests)('%s is answered', async (_, text) => {
   })
   succeeds(await response.text())
 })
+
+test.each(['README.md', 'CHANGELOG.md', ...DOCS])('%s says nothing twice', (file) => {
+  const paragraphs = fs
+    .readFileSync(file, 'utf8')
+    .split(/\n\s*\n/)
+    .filter((text) => text.length > 80)
+  expect(paragraphs.filter((text, index) => paragraphs.indexOf(text) !== index)).toEqual([])
+})

@@ -1,5 +1,5 @@
 // Field cases: a token in the command line; a data directory of another user; addresses with leftovers.
-import { chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chownSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -81,6 +81,28 @@ describe('usage', () => {
     const { code, stdout } = await runCli(['--help'])
     expect(code).toBe(0)
     expect(stdout).toMatch(/Exit codes:\n {2}0 {2}ok/)
+  })
+
+  test('each command that --help lists stands in the docs', async () => {
+    const docs = readFileSync('docs/configuration.md', 'utf8')
+    const table = docs.slice(docs.indexOf('## Command line'))
+    const commandsOf = async (...words: string[]): Promise<string[]> => {
+      const { stdout } = await runCli([...words, '--help'])
+      const [, lines = ''] = /\nCommands:\n((?: .*\n)+)/.exec(stdout) ?? []
+      // What has no options of its own is a group of commands.
+      const found = [...lines.matchAll(/^ {2}([a-z-]+)( \[options\])?/gm)]
+      const below = await Promise.all(
+        found
+          .filter(([, name]) => name !== 'help')
+          .map(([, name = '', options]) =>
+            options ? [[...words, name].join(' ')] : commandsOf(...words, name),
+          ),
+      )
+      return below.flat()
+    }
+    const commands = await commandsOf()
+    expect(commands.length).toBeGreaterThan(20)
+    expect(commands.filter((command) => !table.includes(`\`${command}`))).toEqual([])
   })
 })
 

@@ -193,6 +193,50 @@ describe('the bytes of bodies', () => {
   })
 })
 
+test('a body that did not say its length takes room for no more than it has, once it is read', async () => {
+  const app = await startApp({ config: testConfig({ inFlightMegabytes: 32 }) })
+  const { client } = await app.queue('desk', { contexts: 'parallel' })
+  const send = (text: string) =>
+    JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'SendMessage',
+      params: { message: textMessage(text) },
+    })
+  const hangUp = new AbortController()
+  const answered: unknown[] = []
+  /** Each sends its body in pieces, and waits for an answer with those before it. */
+  const sendAll = (texts: string[]) => {
+    for (const text of texts) {
+      const call = fetch(`${app.url}/a2a/desk`, {
+        method: 'POST',
+        headers: {
+          'Content-Type': 'application/json',
+          'A2A-Version': '1.0',
+          Authorization: `Bearer ${client.token}`,
+        },
+        body: new Blob([send(text)]).stream(),
+        duplex: 'half',
+        signal: hangUp.signal,
+      } as RequestInit)
+      call.then(
+        async (response) => answered.push(await response.text()),
+        () => undefined,
+      )
+    }
+  }
+  const haveCome = (todos: number) =>
+    until(async () => answered.length > 0 || (await rowCounts(app)).todos === todos)
+  sendAll(Array(20).fill('x'.repeat(70_000)))
+  await haveCome(20)
+  for (let n = 1; n <= 5; n += 1) {
+    sendAll(Array(30).fill('short'))
+    await haveCome(20 + n * 30)
+  }
+  expect(answered).toEqual([])
+  hangUp.abort()
+})
+
 describe('reads of whole tasks', () => {
   test('run so many at a time; the next is of whoever has the fewest', async () => {
     const slots = new ReadSlots(4)

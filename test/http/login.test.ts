@@ -148,3 +148,29 @@ test.each([
 ])('%s counts as %s', (address, network) => {
   expect(networkOf(address)).toBe(network)
 })
+
+test('of a thousand sessions the token with most of them loses its oldest, and nobody else any', async () => {
+  const { token: busy } = await app.vend(['watch'], [])
+  const log = async (token: string): Promise<string> => {
+    const answer = await login(app.url, token)
+    expect(answer.status).toBe(204)
+    return answer.headers.get('set-cookie')!.split(';')[0]!
+  }
+  const isOpen = async (cookie: string) =>
+    (await fetch(`${app.url}/board/me`, { headers: { cookie } })).status
+  const mine = await log(watcher)
+  const operators = await log(ADMIN_TOKEN)
+  const first = await log(busy)
+  await app.sql(
+    `insert into board_sessions (secret_sha256, token_sha256, expires_at)
+    select sha256(n::text::bytea), sha256($1::bytea), now() + interval '1 hour'
+    from generate_series(1, 1100) n`,
+    [busy],
+  )
+  const last = await log(busy)
+  expect(await app.sql('select count(*)::int as count from board_sessions')).toEqual([
+    { count: 1000 },
+  ])
+  expect(await Promise.all([mine, operators, last].map(isOpen))).toEqual([200, 200, 200])
+  expect(await isOpen(first)).toBe(401)
+})

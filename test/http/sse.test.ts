@@ -1,8 +1,11 @@
+import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { connect } from 'node:net'
 import { describe, expect, test, vi } from 'vitest'
 import { TooSlow } from '../../src/domain/errors.ts'
+import { UnreadAnswers } from '../../src/http/bounds/unread.ts'
 import { callSignalOf } from '../../src/http/request/call-signal.ts'
+import { closeWithConnection } from '../../src/http/request/pipelined.ts'
 import {
   encodeFrame,
   type Frame,
@@ -229,6 +232,29 @@ describe('a stream', () => {
     expect(await outcome).toBe('stalled')
     // What fits between two sockets of the kernel, and not what an endless source would give.
     expect(asked).toBeLessThan(20)
+  })
+
+  test('that waits behind another of its connection is cut off like one that is not read', async () => {
+    const unread = new UnreadAnswers()
+    const outcomes: Promise<StreamOutcome>[] = []
+    const { port } = await listen((req, res) => {
+      closeWithConnection(req, res)
+      const { signal } = callSignalOf(res)
+      const quiet = async function* (): AsyncGenerator<Frame> {
+        yield { data: 'first' }
+        await silence(signal)
+      }
+      const source = outcomes.length === 0 ? quiet() : frames({ data: 'x'.repeat(1_000_000) })
+      outcomes.push(writeStream(res, source, { signal, drainMs: 300, unread }))
+    })
+    const { socket } = rawRequest(port, GET.repeat(3))
+    const closed = once(socket, 'close')
+    await until(() => unread.bytes > 2_000_000)
+    await closed
+    const [first, ...behind] = await Promise.all(outcomes)
+    expect(first).toBe('hung_up')
+    for (const outcome of behind) expect(['stalled', 'hung_up']).toContain(outcome)
+    expect(unread.bytes).toBe(0)
   })
 
   test('goes on when a slow reader reads on', async () => {

@@ -150,6 +150,14 @@ export class Admission {
     })
   }
 
+  /** The body is read, and has so many bytes: what was made room for beyond them is given back. */
+  settle(bytes: number): void {
+    const over = this.#bodyBytes - bytes
+    if (over <= 0) return
+    this.#bodyBytes = bytes
+    this.#callers.bodies.give(this.#account, over)
+  }
+
   /** What has been called is done with the body: the answer is there, or its stream begins. */
   endCall(): void {
     if (!this.#isCall) return

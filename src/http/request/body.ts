@@ -179,6 +179,8 @@ export const readText = async (
     if (req.destroyed) throw new WireRefusal('too_late')
   }
   const bytes = await collect(req, allowance)
+  // The call may wait for long, and a body that did not say its length took room for the longest.
+  admission?.settle(bytes.length)
   if (mayHoldMany(bytes, maxValues)) await admitValues(bytes, maxValues)
   try {
     return utf8.decode(bytes)

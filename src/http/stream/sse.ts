@@ -142,6 +142,9 @@ interface Chunked {
 const isList = (frames: Frame | readonly Frame[]): frames is readonly Frame[] =>
   Array.isArray(frames)
 
+/** A stream that waits behind others of its connection has no socket of its own, and would stay in memory. */
+const breakOff = (res: ServerResponse): void => void res.req.socket.destroy()
+
 /**
  * Writes, and knows when the reader has taken what was written. A class, like the puller below,
  * because there are thousands of both: an instance owns no functions but its listeners.
@@ -176,7 +179,7 @@ class StreamWriter {
     if (this.#watchdog !== undefined) return
     const cut = (): void => {
       this.#stalled = true
-      this.#res.destroy()
+      breakOff(this.#res)
     }
     this.#watchdog = setTimeout(cut, this.#drainMs)
     const { unread, owner = '' } = this.#options
@@ -285,7 +288,7 @@ class FramePuller {
 /** Ends the response; a reader that does not take the rest in time is cut off. */
 const finish = (res: ServerResponse, drainMs: number): void => {
   if (res.closed) return
-  const guard = setTimeout(() => res.destroy(), drainMs)
+  const guard = setTimeout(() => breakOff(res), drainMs)
   res.once('close', () => clearTimeout(guard))
   res.end()
 }

@@ -10,7 +10,7 @@ import { $, sql } from '../postgres/sql.ts'
 import { plannedEachTime } from '../postgres/statement.ts'
 import { topics, wakeOf } from '../wake/topics.ts'
 
-/** How many sessions there may be; the oldest give way. */
+/** How many sessions there may be. Whose token has most of them loses its oldest, so that none ends all others'. */
 const SESSIONS_KEPT = 1000
 
 export interface BoardSessionRow {
@@ -29,7 +29,9 @@ const addStatement = statement<never>(
   'board_session_add',
   sql`with over as (
     delete from board_sessions where expires_at <= now() or id in (
-      select id from board_sessions order by created_at desc, id offset ${SESSIONS_KEPT - 1})
+      select s.id from (select id, created_at, row_number() over (
+          partition by token_sha256 order by created_at desc, id) as n from board_sessions) s
+      order by s.n, s.created_at desc, s.id offset ${SESSIONS_KEPT - 1})
     returning 1)
   insert into board_sessions (secret_sha256, token_sha256, expires_at)
   select ${$.secret}::bytea, ${$.token}::bytea, now() + make_interval(secs => ${$.seconds}::float8)
