@@ -273,7 +273,7 @@ test('the number of sessions is bounded and the oldest gives way', async () => {
   const cookie = await cookieFor(ADMIN_TOKEN)
   await app.sql(
     `insert into board_sessions (secret_sha256, token_sha256, created_at, expires_at)
-    select sha256(i::text::bytea), (select token_sha256 from board_sessions), now() + make_interval(secs => i), now() + interval '1 hour'
+    select sha256(i::text::bytea), (select token_sha256 from board_sessions order by created_at desc limit 1), now() + make_interval(secs => i), now() + interval '1 hour'
     from generate_series(1, 999) i`,
   )
   expect((await todos({ cookie })).status).toBe(200)
