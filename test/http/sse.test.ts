@@ -1,3 +1,4 @@
+// Field cases: streams behind a stream.
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { connect } from 'node:net'

@@ -73,18 +73,23 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
     for (const { id, after } of waiters) {
       earliest.set(id, Math.min(after, earliest.get(id) ?? after))
     }
-    const views = await readSettled(
-      database,
-      [...earliest].map(([id, after]) => ({ id, after })),
-    ).catch((error: unknown) => {
+    const watched = [...earliest].map(([id, after]) => ({ id, after }))
+    try {
+      for await (const view of readSettled(database, watched)) await hand(view)
+    } catch (error) {
       for (const id of ids) woken.add(id)
       throw error
-    })
-    for (const view of views) {
-      const { id, statusSeq } = view.todo
-      const ended = [...(waiting.get(id) ?? [])].filter(({ after }) => statusSeq > after)
-      if (polled.delete(id) && ended.some(({ looked }) => looked)) pollFinds.found(id)
-      for (const waiter of ended) waiter.done(view)
+    }
+  }
+
+  const hand = async (view: TodoView): Promise<void> => {
+    const { id, statusSeq } = view.todo
+    const ended = [...(waiting.get(id) ?? [])].filter(({ after }) => statusSeq > after)
+    if (polled.delete(id) && ended.some(({ looked }) => looked)) pollFinds.found(id)
+    for (const [index, waiter] of ended.entries()) {
+      // Each answer is written out before the next is made, since it may be large.
+      if (index > 0) await new Promise((resolve) => setImmediate(resolve))
+      waiter.done(view)
     }
   }
 

@@ -23,8 +23,8 @@ import {
   toKnown,
 } from '../todos/idempotency.ts'
 import { TODO_COLUMNS } from '../todos/row.ts'
+import { sizeOf } from '../todos/size.ts'
 import { topics, wakeOf } from '../wake/topics.ts'
-import { sizeOf } from './change.ts'
 import { addingConfig, pushValues } from './effects.ts'
 
 export interface NewTodo {

@@ -13,6 +13,7 @@ import type {
 } from '../../domain/todo.ts'
 import { $, joinSql, type ParamName, type Sql, sql } from '../postgres/sql.ts'
 import { keyParameters, type SendKey } from '../todos/idempotency.ts'
+import { sizeOf } from '../todos/size.ts'
 
 /** Members that a verb does not use are ignored by its SQL. */
 export interface Change {
@@ -67,10 +68,6 @@ export interface Change {
   /** Sweeps: the instance-wide wait of an interrupt; null is unbounded. */
   ttlSeconds?: number | null
 }
-
-/** In bytes, as it is stored. */
-export const sizeOf = (json: string | undefined): number =>
-  json === undefined ? 0 : Buffer.byteLength(json)
 
 /** What a change writes, as JSON, and how many bytes that is; null where it brings nothing. */
 interface Written {

@@ -7,6 +7,7 @@
 
 import pg from 'pg'
 import { parseExact } from '../../base/exact-json.ts'
+import { createLargeReads } from './large-reads.ts'
 import { asRefusal, discards, RUN_AGAIN_TIMES, runsAgain } from './pg-errors.ts'
 import type { Statement, Values } from './statement.ts'
 import { guardParsing } from './too-large.ts'
@@ -14,7 +15,7 @@ import { createTrouble } from './trouble.ts'
 
 export { isUniqueViolation } from './pg-errors.ts'
 
-export { type Statement, statement, type Values } from './statement.ts'
+export { largeStatement, type Statement, statement, type Values } from './statement.ts'
 
 /** A hint sent after a commit: a topic and, for queues, how many todos became claimable. */
 export interface Wake {
@@ -117,6 +118,13 @@ const getTypeParser: typeof pg.types.getTypeParser = (oid: number, format?: 'tex
 /** The driver reads times and intervals in these forms, whatever the database or the role would have. */
 const FORMS = '-c datestyle=ISO -c intervalstyle=postgres -c bytea_output=hex'
 
+/** Runs a statement, or waits for its turn first. */
+const createTurns = () => {
+  const largeReads = createLargeReads()
+  return <T>({ turnOf }: Statement<unknown>, values: Values, run: () => Promise<T>): Promise<T> =>
+    turnOf === undefined ? run() : largeReads.take(String(values[turnOf]), run)
+}
+
 export const openDatabase = (options: DatabaseOptions): Database => {
   const limits = { ...DATABASE_DEFAULTS, ...options }
   const { poolSize, acquireMs, statementMs, lockMs, pooled = false } = limits
@@ -147,6 +155,7 @@ export const openDatabase = (options: DatabaseOptions): Database => {
   })
 
   const trouble = createTrouble()
+  const inTurn = createTurns()
   let listener: (wakes: readonly Wake[]) => void = () => {}
   const wakeNow = (wakes: readonly Wake[]) => {
     if (wakes.length > 0) listener(wakes)
@@ -226,9 +235,11 @@ export const openDatabase = (options: DatabaseOptions): Database => {
 
   return {
     run: (statement, values) =>
-      runAgainWhile(
-        () => runOn(pool, statement, values),
-        () => !isRead(statement),
+      inTurn(statement, values, () =>
+        runAgainWhile(
+          () => runOn(pool, statement, values),
+          () => !isRead(statement),
+        ),
       ),
     query: (text, values) =>
       runAgainWhile(

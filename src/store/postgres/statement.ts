@@ -13,6 +13,11 @@ export interface Statement<Row> {
   readonly order: readonly string[]
   /** False where it is planned at each run: it is rare, and keeping its plan would cost memory. */
   readonly prepared: boolean
+  /**
+   * It may bring tens of megabytes, so outside a transaction it waits for its turn: the name of the value
+   * that says whose turn.
+   */
+  readonly turnOf?: string
   /** Only carries the row type. */
   readonly row?: Row
 }
@@ -28,7 +33,11 @@ const compiled: Statement<unknown>[] = []
 /** Every statement of the modules loaded so far, for tests and benchmarks that ask something of all. */
 export const compiledStatements = (): readonly Statement<unknown>[] => compiled
 
-const compile = <Row>(label: string, text: Sql | string, prepared: boolean): Statement<Row> => {
+const compile = <Row>(
+  label: string,
+  text: Sql | string,
+  { prepared = true, turnOf }: { prepared?: boolean; turnOf?: string },
+): Statement<Row> => {
   const order: string[] = []
   const place = (name: string): string => {
     const known = order.indexOf(name)
@@ -38,18 +47,31 @@ const compile = <Row>(label: string, text: Sql | string, prepared: boolean): Sta
   const body = parts.map((part) => (part instanceof Param ? place(part.name) : part)).join('')
   const whole = withLabel(label, body)
   const digest = createHash('sha1').update(whole).digest('hex').slice(0, 8)
-  const made: Statement<Row> = { name: `${label}_${digest}`, text: whole, order, prepared }
+  const made: Statement<Row> = {
+    name: `${label}_${digest}`,
+    text: whole,
+    order,
+    prepared,
+    ...(turnOf !== undefined && { turnOf }),
+  }
   compiled.push(made)
   return made
 }
 
 /** A statement that each connection keeps prepared once it has used it. */
 export const statement = <Row>(label: string, text: Sql | string): Statement<Row> =>
-  compile(label, text, true)
+  compile(label, text, {})
+
+/** The same, of what may bring tens of megabytes; turns go round over the values named `turnOf`. */
+export const largeStatement = <Row>(
+  label: string,
+  turnOf: string,
+  text: Sql | string,
+): Statement<Row> => compile(label, text, { turnOf })
 
 /**
  * A statement that is not kept by the connection. Planning it costs a few milliseconds at each run, and
  * keeping it would cost each connection up to a megabyte for good: for statements that hardly ever run.
  */
 export const plannedEachTime = <Row>(label: string, text: Sql | string): Statement<Row> =>
-  compile(label, text, false)
+  compile(label, text, { prepared: false })

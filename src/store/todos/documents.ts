@@ -5,7 +5,7 @@
 import type { ChunkOf } from '../../base/chunks.ts'
 import { ARTIFACT_BYTES, HISTORY_BYTES, PAGE_BYTES, READ_BYTES } from '../../domain/budget.ts'
 import type { Artifact, StoredDocument, StoredMessage } from '../../domain/todo.ts'
-import { type Session, statement } from '../postgres/database.ts'
+import { largeStatement, type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
 import { $, sql } from '../postgres/sql.ts'
 
@@ -36,13 +36,14 @@ export interface Fitting {
 const UNTIL = sql`coalesce(${$.through}::int, 2147483647)`
 
 /** The first message and that of the status, then the newest ones. */
-const fittingStatement = statement<{
+const fittingStatement = largeStatement<{
   messages: StoredMessage[] | null
   chunks: Chunk[] | null
   left: number
   artifactBytes: number
 }>(
   'documents_fitting',
+  'client_id',
   sql`select
     (select json_agg(${MESSAGE.json('s')} order by s.seq) from (
       select m.*, sum(${MESSAGE_BYTES('m')}) over (
@@ -63,7 +64,7 @@ export interface Wanted {
   historyBytes: number
   /** Zero: none are wanted. */
   artifactBytes: number
-  /** As it was right after this event; null: as it is. */
+  /** As it was right after this event; null: right after the last one that its row knows. */
   through: number | null
 }
 
@@ -82,11 +83,12 @@ export const OF_CLAIM: Wanted = {
 
 export const readFitting = async (
   session: Session,
-  todo: { id: string; statusSeq: number },
+  todo: { id: string; statusSeq: number; clientId: string | null },
   { historyBytes, artifactBytes: mostBytes, through }: Wanted,
 ): Promise<Fitting> => {
   const row = await readOne(session, fittingStatement, {
     id: todo.id,
+    client_id: todo.clientId,
     seq: todo.statusSeq,
     history_bytes: historyBytes,
     artifact_bytes: mostBytes,

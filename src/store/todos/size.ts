@@ -1,6 +1,6 @@
 /**
- * How much a todo holds, as SQL over its row. A row of before, which nobody has counted, is counted by
- * whoever asks.
+ * How much a todo holds: what a document counts when it is written, and the sum as SQL over the row. A row
+ * of before, which nobody has counted, is counted by whoever asks.
  */
 import { HOLDS } from '../../domain/budget.ts'
 
@@ -15,3 +15,52 @@ export const HELD_BYTES = (todo: string): string =>
 /** What it may hold, by the setting; looked up once a statement, and only where it matters. */
 export const MAY_HOLD = (of: keyof typeof HOLDS): string =>
   `(select setting_number('${HOLDS[of].setting}', ${HOLDS[of].standard}))`
+
+/** What each takes of the memory of a process that reads it, by four: a text takes four times its size. */
+const OBJECT_COUNTS = 16
+const ARRAY_COUNTS = 10
+const VALUE_COUNTS = 4
+/** Any document may have so many small values. */
+const FREE = 1000
+
+const QUOTE = 34
+const COMMA = 44
+const COLON = 58
+const OPEN_ARRAY = 91
+const BACKSLASH = 92
+const OPEN_OBJECT = 123
+
+/** Where the string ends that begins here, as JSON is written. */
+const afterString = (json: string, start: number): number => {
+  for (let quote = json.indexOf('"', start + 1); quote >= 0; quote = json.indexOf('"', quote + 1)) {
+    let slash = quote
+    while (json.charCodeAt(slash - 1) === BACKSLASH) slash -= 1
+    if ((quote - slash) % 2 === 0) return quote + 1
+  }
+  return json.length
+}
+
+/** What its values count, whatever they say. */
+const valuesCount = (json: string): number => {
+  let count = 0
+  let at = 0
+  while (at < json.length) {
+    const code = json.charCodeAt(at)
+    if (code === QUOTE) {
+      at = afterString(json, at)
+      continue
+    }
+    if (code === OPEN_OBJECT) count += OBJECT_COUNTS
+    else if (code === OPEN_ARRAY) count += ARRAY_COUNTS
+    else if (code === COMMA || code === COLON) count += VALUE_COUNTS
+    at += 1
+  }
+  return count
+}
+
+/**
+ * What a document counts: its bytes as it is stored, or what its values count where they are so small
+ * that their texts say little of the memory they take.
+ */
+export const sizeOf = (json: string | undefined): number =>
+  json === undefined ? 0 : Math.max(Buffer.byteLength(json), valuesCount(json) - FREE)

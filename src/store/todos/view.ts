@@ -5,7 +5,7 @@
 
 import { assemble } from '../../base/chunks.ts'
 import { isUuid } from '../../base/uuid.ts'
-import { ALONE_BYTES, PAGE_BYTES, READ_BYTES } from '../../domain/budget.ts'
+import { ALONE_BYTES, READ_BYTES } from '../../domain/budget.ts'
 import type { Scope } from '../../domain/endpoint.ts'
 import { STATUS_VERBS } from '../../domain/lifecycle.ts'
 import type { JsonObject, Message, StoredMessage, Todo, TodoView } from '../../domain/todo.ts'
@@ -96,7 +96,9 @@ export const wholeView = async (
 ): Promise<TodoView> => {
   const artifacts = wanted.artifactBytes > 0
   if (!row.large) return toView(row, artifacts)
-  const { messages, chunks, left, artifactBytes } = await readFitting(session, row, wanted)
+  // What came since the row was read would come twice to whoever goes on from there.
+  const until = { ...wanted, through: wanted.through ?? row.seq }
+  const { messages, chunks, left, artifactBytes } = await readFitting(session, row, until)
   const view = { ...toView({ ...row, artifacts: chunks }, artifacts), messages }
   const isMissing = left > 0 || (artifacts && chunks === null)
   return isMissing
@@ -129,7 +131,7 @@ const LARGE = `${HELD_BYTES('t')} > ${ALONE_BYTES}`
 
 const readStatement = statement<ViewRow>(
   'todo_read',
-  viewSql(sql`t.id = ${$.id}::uuid and ${scopeSql('t')}`, `${HELD_BYTES('t')} > ${PAGE_BYTES}`),
+  viewSql(sql`t.id = ${$.id}::uuid and ${scopeSql('t')}`, LARGE),
 )
 
 /** Null where there is none, or none within the scope: the two are not told apart. */
@@ -227,17 +229,26 @@ const settledStatement = statement<ViewRow>(
   ),
 )
 
-/** Those of these todos that settled by an event after the one given, each whole. */
-export const readSettled = async (
+/** How many todos are read together of those that may each have documents of ALONE_BYTES. */
+const SETTLED_AT_ONCE = 40
+
+/**
+ * Those of these todos that settled by an event after the one given, each whole. They come one by one, so
+ * that each can be written out before the next is read.
+ */
+export async function* readSettled(
   session: Session,
   watched: readonly { id: string; after: number }[],
-): Promise<TodoView[]> => {
-  const rows = await session.run(settledStatement, {
-    ids: watched.map(({ id }) => id),
-    afters: watched.map(({ after }) => after),
-    with_artifacts: true,
-  })
-  return wholeViews(session, rows)
+): AsyncGenerator<TodoView, void, undefined> {
+  for (let from = 0; from < watched.length; from += SETTLED_AT_ONCE) {
+    const some = watched.slice(from, from + SETTLED_AT_ONCE)
+    const rows = await session.run(settledStatement, {
+      ids: some.map(({ id }) => id),
+      afters: some.map(({ after }) => after),
+      with_artifacts: true,
+    })
+    for (const row of rows) yield await wholeView(session, row)
+  }
 }
 
 const AS_OF = {
