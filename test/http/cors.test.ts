@@ -77,6 +77,24 @@ test.each(PATHS)(
   },
 )
 
+test('what a page must see of an answer is exposed to it', async () => {
+  for (const path of ['/a2a/desk/tasks', '/agent', '/operator']) {
+    const { headers } = await fetch(`${app.url}${path}`, { headers: { Origin: site } })
+    const exposed = headers.get('access-control-expose-headers')!.toLowerCase().split(', ')
+    for (const header of [
+      'retry-after',
+      'www-authenticate',
+      'allow',
+      'x-request-id',
+      'a2a-extensions',
+      'x-a2a-extensions',
+      'switchboard-webhook-secret',
+    ]) {
+      expect([path, exposed]).toEqual([path, expect.arrayContaining([header])])
+    }
+  }
+})
+
 test.each(PATHS)('%s opens to no other origin, and says that it depends on it', async (path) => {
   for (const origin of [
     stranger,
