@@ -272,9 +272,11 @@ test('a code or session that has expired logs nobody in', async () => {
 test('the number of sessions is bounded and the oldest gives way', async () => {
   const cookie = await cookieFor(ADMIN_TOKEN)
   await app.sql(
-    `insert into board_sessions (secret_sha256, created_at, expires_at)
-    select sha256(i::text::bytea), now() + make_interval(secs => i), now() + interval '1 hour'
+    `insert into board_sessions (secret_sha256, token_sha256, created_at, expires_at)
+    select sha256(i::text::bytea), sha256($1::bytea), now() + make_interval(secs => i),
+      now() + interval '1 hour'
     from generate_series(1, 999) i`,
+    [ADMIN_TOKEN],
   )
   expect((await todos({ cookie })).status).toBe(200)
   await cookieFor(ADMIN_TOKEN)
