@@ -12,9 +12,16 @@ import { apiError } from '../../src/protocol/wire/errors.ts'
 import { type Call, reading, unary } from '../../src/protocol/wire/method.ts'
 import { createRpc } from '../../src/rpc/server.ts'
 import { ADMIN_TOKEN, startApp, testConfig } from '../support/app.ts'
-import { a2aClient, openStream, post, textMessage } from '../support/clients/actors.ts'
+import {
+  type Answer,
+  a2aClient,
+  agentClient,
+  openStream,
+  post,
+  textMessage,
+} from '../support/clients/actors.ts'
 import { restClient } from '../support/clients/rest.ts'
-import { metric, nextOf, rowCounts } from '../support/steps.ts'
+import { ask, metric, nextOf, operate, rowCounts, saying } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 import { listen } from './listen.ts'
 
@@ -268,6 +275,31 @@ describe('reads of whole tasks', () => {
     })
     slots.give(a)
     expect(slots.take(a)).toBeUndefined()
+  })
+
+  test('keep no turn while they wait: a holder of many questions reads on, and hears each answer', async () => {
+    const app = await startApp()
+    const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
+    const a2a = a2aClient(app.url, 'desk', client.token)
+    const worker = agentClient(app.url, agent.token)
+    // More than there are turns.
+    const asked: Answer[] = []
+    for (let n = 0; n < 20; n += 1) {
+      await a2a.submit('a table')
+      const todo = await worker.claim()
+      await ask(worker, todo, 'when?')
+      asked.push(todo)
+    }
+    const waits = asked.map(({ held }) =>
+      worker.call('todos.messages', { ...held, after: 1, waitMs: 50_000 }),
+    )
+    const listed = await worker.call('todos.list', { state: 'input-required' })
+    expect(listed.todos).toHaveLength(20)
+    for (const { id } of asked) await operate(app, 'todos.answer', { id, message: saying('now') })
+    for (const { messages } of await Promise.all(waits)) {
+      expect(messages).toMatchObject([{ message: saying('now') }])
+    }
+    await Promise.all(asked.map(({ held }) => worker.call('todos.get', { id: held.id })))
   })
 })
 

@@ -26,6 +26,7 @@ export type CallFacts = Pick<
   | 'caller'
   | 'signal'
   | 'isPeerThere'
+  | 'rest'
   | 'host'
   | 'lastEventId'
   | 'idempotencyKey'
@@ -128,6 +129,7 @@ export const exchange = <Req extends IncomingMessage = IncomingMessage>(
         caller,
         signal: visit.call.signal,
         isPeerThere: () => isPeerThere(res),
+        rest: (wait: Promise<void>) => admission.rest(wait),
         host: req.headers.host,
         lastEventId: headerOf(req, 'last-event-id') ?? null,
         idempotencyKey: headerOf(req, 'idempotency-key') ?? null,

@@ -119,6 +119,19 @@ export class Admission {
     })
   }
 
+  /** Waits without a turn: what waits for minutes reads nothing, and would keep all turns. */
+  async rest(wait: Promise<void>): Promise<void> {
+    if (!this.#isRead) return wait
+    this.#giveTurn()
+    await wait
+    if (this.#isCall) await this.begin({ kind: 'unary', reads: true })
+  }
+
+  #giveTurn(): void {
+    if (this.#isRead) this.#callers.reads.give(this.#account)
+    this.#isRead = false
+  }
+
   /**
    * Makes room for a body that has so many bytes in all: now, or by a promise. Refuses, also by
    * throwing: rate_limited, unavailable.
@@ -150,8 +163,7 @@ export class Admission {
     if (!this.#isCall) return
     this.#isCall = false
     this.#account.calls -= 1
-    if (this.#isRead) this.#callers.reads.give(this.#account)
-    this.#isRead = false
+    this.#giveTurn()
     if (this.#bodyBytes > 0) this.#callers.bodies.give(this.#account, this.#bodyBytes)
     this.#bodyBytes = 0
     this.#callers.forgetIdle(this.#account)

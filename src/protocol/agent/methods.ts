@@ -33,6 +33,7 @@ const row = <S extends z.ZodType, R>(
     caller: Caller,
     signal: AbortSignal,
     isPeerThere: Call['isPeerThere'],
+    rest: Call['rest'],
   ) => Promise<R>,
   answer: (result: R, readerId: string) => unknown,
 ) =>
@@ -40,7 +41,7 @@ const row = <S extends z.ZodType, R>(
     params,
     async (ctx, read) => {
       const verb = verbOf(ctx.services.agent)
-      const result = await verb(read, ctx.caller, ctx.signal, ctx.isPeerThere)
+      const result = await verb(read, ctx.caller, ctx.signal, ctx.isPeerThere, ctx.rest)
       return answer(result, work(ctx).id)
     },
     work,
@@ -72,7 +73,9 @@ export const AGENT_METHODS: MethodTable = {
   'todos.messages': reading(
     row(
       schema.messages,
-      ({ messages }) => messages,
+      ({ messages }) =>
+        (held, caller, signal, _isPeerThere, rest) =>
+          messages(held, caller, signal, rest),
       ({ state, messages }) => ({ state, messages: messages.map(fromStored) }),
     ),
   ),

@@ -34,6 +34,8 @@ export interface Call {
   signal: AbortSignal
   /** Whether the client is still there: one that has sent all it will may have gone since. */
   isPeerThere(): boolean | Promise<boolean>
+  /** Waits as part of a call that reads whole tasks: others read meanwhile. Refuses: rate_limited. */
+  rest(wait: Promise<void>): Promise<void>
   /** The request's `Host`, unread: how its client reached this node. */
   host?: string | undefined
   /** The request's `Last-Event-ID`, unread; null when there was none. */

@@ -84,11 +84,12 @@ export interface AgentService {
     { state: InterruptState; message: Message; hold: boolean; schema?: JsonObject },
     { todo: Todo; deadline: Date | null }
   >
-  /** Waits up to waitMs for a message after `after`, or for the todo to leave the holder. */
+  /** Waits up to waitMs, by `rest`, for a message after `after`, or for the todo to leave the holder. */
   messages(
     held: Held & { after: number; waitMs: number },
     caller: Caller,
     signal: AbortSignal,
+    rest?: (wait: Promise<void>) => Promise<void>,
   ): Promise<{ state: State; messages: StoredMessage[] }>
   /** Takes the open question back: `claimed`, or still interrupted until the todo's turn in line. */
   withdraw: HolderVerb<{ message?: Message }>

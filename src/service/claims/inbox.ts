@@ -58,6 +58,7 @@ export const createInbox = ({
       held: Held & { after: number; waitMs: number },
       caller: Caller,
       signal: AbortSignal,
+      rest: (wait: Promise<void>) => Promise<void> = (wait) => wait,
     ): Promise<{ state: State; messages: StoredMessage[] }> => {
       const endpoint = endpointWith(caller, 'work')
       const deadline = performance.now() + held.waitMs
@@ -69,7 +70,7 @@ export const createInbox = ({
         if (owed.length > 0 || performance.now() >= deadline || signal.aborted) {
           return { state: todo.state, messages: owed }
         }
-        await woken
+        await rest(woken)
       }
     },
   }

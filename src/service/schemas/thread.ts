@@ -33,8 +33,11 @@ export interface Thread {
   stop(): Promise<void>
 }
 
-/** A machine that is starved gets so many times the limit to do what the limit allows. */
-const STARVED_FACTOR = 5
+/**
+ * A machine that is starved gets so many times the limit to do what the limit allows: more, and what is
+ * costly would hold up the checks of others for longer than these wait.
+ */
+const STARVED_FACTOR = 2
 
 /** Starting takes a fraction of a second; this is for a machine that is starved. */
 const START_MS = 30_000

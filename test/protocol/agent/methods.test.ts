@@ -13,6 +13,7 @@ const callOf = (agent: Partial<AgentService>, given: Partial<Endpoint> = {}): Ca
   lastEventId: null,
   idempotencyKey: null,
   isPeerThere: () => true,
+  rest: (wait: Promise<void>) => wait,
   requestId: 'request-1',
 })
 

@@ -15,6 +15,7 @@ const callOf = (operator: Partial<OperatorService>, caller: Caller): Call => ({
   lastEventId: null,
   idempotencyKey: null,
   isPeerThere: () => true,
+  rest: (wait: Promise<void>) => wait,
   requestId: 'request-1',
 })
 

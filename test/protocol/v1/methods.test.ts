@@ -57,6 +57,7 @@ const call = ({
   lastEventId: lastEventId ?? null,
   idempotencyKey: null,
   isPeerThere: () => true,
+  rest: (wait: Promise<void>) => wait,
   requestId: 'r-1',
   queue: queue(),
   extensions: new Set(extensions),
