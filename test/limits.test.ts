@@ -10,6 +10,7 @@ import { expect, test } from 'vitest'
 import { DEFAULT_MAX_BLOCKED_MS } from '../src/agent-kit/agent.ts'
 import { VARIABLES } from '../src/config.ts'
 import {
+  ALONE_BYTES,
   ARTIFACT_BYTES,
   HISTORY_BYTES,
   HOLDS,
@@ -116,6 +117,8 @@ const LIMITS: Readonly<Record<string, Readonly<Record<string, readonly number[]>
       inFile('http/bounds/bounds.ts', 'MOST_READS'),
       inFile('http/bounds/read-slots.ts', 'WAIT_MS') / 1000,
     ],
+    [`reads of tasks larger than ${ALONE_BYTES.toLocaleString('en')} bytes at a time on a node, whichever call needs them`]:
+      [2, 1, 1, inFile('store/postgres/large-reads.ts', 'WAIT_MS') / 1000],
     'bytes of a body': [LIMIT_BYTES / MB],
     'depth of a document': [MAX_DEPTH],
     'parts of a message': [MAX_PARTS],

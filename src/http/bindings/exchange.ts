@@ -11,7 +11,7 @@ import { Refusal } from '../../domain/errors.ts'
 import type { Call } from '../../protocol/wire/method.ts'
 import type { Answer } from '../../rpc/answer.ts'
 import { type Admission, type Callers, ownerOf } from '../bounds/callers.ts'
-import { guardUnread, type UnreadAnswers } from '../bounds/unread.ts'
+import { contentOf, guardUnread, type UnreadAnswers } from '../bounds/unread.ts'
 import { type Auth, challengeFor } from '../request/auth.ts'
 import { discardBody } from '../request/body.ts'
 import { type CallSignal, callSignalOf } from '../request/call-signal.ts'
@@ -68,12 +68,12 @@ export const sendJson = (
     res.setHeader('Retry-After', String(retryAfterSeconds))
   }
   // Not res.json, for which express would check the request, its own settings and the type again.
-  const text = exactText(body)
+  const content = contentOf(exactText(body))
   res.statusCode = status
   res.setHeader('Cache-Control', 'no-store')
   res.setHeader('Content-Type', mediaType ?? 'application/json; charset=utf-8')
-  res.setHeader('Content-Length', Buffer.byteLength(text))
-  res.end(text)
+  res.setHeader('Content-Length', Buffer.byteLength(content))
+  res.end(content)
 }
 
 /** What is known of one request as it goes on. */

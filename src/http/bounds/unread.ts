@@ -11,6 +11,15 @@ const DRAIN_MS = 30_000
 /** A larger answer has the same time again for each of these. */
 const STEP_BYTES = 4 * 1024 * 1024
 
+const LARGE = 64 * 1024
+
+/**
+ * What is to be written of a text. A large one leaves as bytes, outside of the heap: Node would copy the text
+ * to put the headers before it, and a text with one wide character takes two bytes for each.
+ */
+export const contentOf = (text: string): Buffer | string =>
+  text.length > LARGE ? Buffer.from(text) : text
+
 /** One answer, or what is buffered of a stream. */
 export interface Unread {
   readonly owner: string

@@ -10,7 +10,7 @@
 import type { ServerResponse } from 'node:http'
 import { exactText } from '../../base/exact-json.ts'
 import { TooSlow } from '../../domain/errors.ts'
-import type { Unread, UnreadAnswers } from '../bounds/unread.ts'
+import { contentOf, type Unread, type UnreadAnswers } from '../bounds/unread.ts'
 import { isStopping } from '../request/call-signal.ts'
 
 /** One event. `data` is written as JSON on one line; a frame without it carries only its id. */
@@ -113,7 +113,7 @@ export const encodeFrame = (frame: Frame): string => {
 const encoded = new WeakMap<readonly Frame[], Buffer>()
 
 const bytesOf = (frames: Frame | readonly Frame[]): Buffer | string => {
-  if (!isList(frames)) return encodeFrame(frames)
+  if (!isList(frames)) return contentOf(encodeFrame(frames))
   const bytes = encoded.get(frames) ?? Buffer.from(frames.map(encodeFrame).join(''))
   encoded.set(frames, bytes)
   return bytes
