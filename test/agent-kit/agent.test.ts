@@ -226,7 +226,7 @@ test('a wait for an answer ends with AnswerTimeout, and the heartbeats hold the 
     [claimed()],
     async (ctx) => {
       thrown = await ctx
-        .requireInput('which?', { timeoutMs: 700, holdSeconds: 90 })
+        .requireInput('which?', { timeoutMs: 2000, holdSeconds: 90 })
         .catch((error: unknown) => error)
     },
     ({ method }): Answer => {
@@ -237,7 +237,9 @@ test('a wait for an answer ends with AnswerTimeout, and the heartbeats hold the 
   )
   await until(() => thrown !== undefined)
   expect(thrown).toMatchObject({ name: 'AnswerTimeout' })
-  expect(server.paramsOf('todos.heartbeat')[0]).toMatchObject({ holdSeconds: 90 })
+  expect(server.paramsOf('todos.heartbeat')).toContainEqual(
+    expect.objectContaining({ holdSeconds: 90 }),
+  )
 })
 
 test('a parked question gives the todo up, and nothing more is reported', async () => {

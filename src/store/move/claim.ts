@@ -39,7 +39,6 @@ const ofRow = (column: string, former: string): string =>
 const BEFORE_CLAIM = {
   lastHeartbeatAt: ofRow('last_heartbeat_at', 'former_heartbeat_at'),
   progressAt: ofRow('progress_at', 'former_progress_at'),
-  leaseExpiresAt: ofRow('lease_expires_at', 'former_lease_expires_at'),
 }
 
 /** On a first claim there is nothing but the message, so the rest is not even looked for. */
