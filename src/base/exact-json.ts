@@ -65,8 +65,8 @@ const survives = (text: string): boolean => {
  */
 const SUSPECT = /(?:^|[\s:,[])-?(?:\d[\d.]{15}|\d[\d.]*[eE][+-]?\d{3})/
 
-/** Where the string that begins here ends. */
-const stringEnd = (text: string, start: number): number => {
+/** Where the string that begins here ends, in a text of JSON. */
+export const stringEnd = (text: string, start: number): number => {
   for (let quote = text.indexOf('"', start + 1); quote >= 0; quote = text.indexOf('"', quote + 1)) {
     let slash = quote
     while (text.charCodeAt(slash - 1) === 92) slash -= 1

@@ -110,14 +110,11 @@ export const createKeeper = ({
   const renewals = async (key: string, lease: Kept): Promise<void> => {
     const everyMs = leaseMsOf(lease.leaseSeconds) / 3
     const { signal } = lease.over
-    if (everyMs > FIRST_BEAT_MS) {
-      await sleep(FIRST_BEAT_MS, signal).catch(() => {})
-      if (signal.aborted) return
-      if (mayRenew()) await renew(key, lease)
-    }
-    for (;;) {
-      // At moments that all leases of a process have in common, so that their beats share a request.
-      await sleep(everyMs - (performance.now() % everyMs), signal).catch(() => {})
+    // At moments that all leases of a process have in common, so that their beats share a request.
+    const untilNext = (): number => everyMs - (performance.now() % everyMs)
+    let pauseMs = everyMs > FIRST_BEAT_MS ? FIRST_BEAT_MS : untilNext()
+    for (; ; pauseMs = untilNext()) {
+      await sleep(pauseMs, signal).catch(() => {})
       if (signal.aborted) return
       if (mayRenew()) await renew(key, lease)
     }

@@ -4,6 +4,7 @@
  * and the server's log name the statement even where they cut its text off.
  */
 import { createHash } from 'node:crypto'
+import { defined } from '../../base/defined.ts'
 import { Param, type Sql, sql } from './sql.ts'
 
 /** Compiled once; `order` says which named parameter stands at $1, $2, … */
@@ -47,13 +48,8 @@ const compile = <Row>(
   const body = parts.map((part) => (part instanceof Param ? place(part.name) : part)).join('')
   const whole = withLabel(label, body)
   const digest = createHash('sha1').update(whole).digest('hex').slice(0, 8)
-  const made: Statement<Row> = {
-    name: `${label}_${digest}`,
-    text: whole,
-    order,
-    prepared,
-    ...(turnOf !== undefined && { turnOf }),
-  }
+  const name = `${label}_${digest}`
+  const made: Statement<Row> = { name, text: whole, order, prepared, ...defined({ turnOf }) }
   compiled.push(made)
   return made
 }

@@ -2,6 +2,7 @@
  * How much a todo holds: what a document counts when it is written, and the sum as SQL over the row. A row
  * of before, which nobody has counted, is counted by whoever asks.
  */
+import { stringEnd } from '../../base/exact-json.ts'
 import { HOLDS } from '../../domain/budget.ts'
 
 /** Its messages and chunks of artifacts. */
@@ -27,18 +28,7 @@ const QUOTE = 34
 const COMMA = 44
 const COLON = 58
 const OPEN_ARRAY = 91
-const BACKSLASH = 92
 const OPEN_OBJECT = 123
-
-/** Where the string ends that begins here, as JSON is written. */
-const afterString = (json: string, start: number): number => {
-  for (let quote = json.indexOf('"', start + 1); quote >= 0; quote = json.indexOf('"', quote + 1)) {
-    let slash = quote
-    while (json.charCodeAt(slash - 1) === BACKSLASH) slash -= 1
-    if ((quote - slash) % 2 === 0) return quote + 1
-  }
-  return json.length
-}
 
 /** What its values count, whatever they say. */
 const valuesCount = (json: string): number => {
@@ -47,7 +37,7 @@ const valuesCount = (json: string): number => {
   while (at < json.length) {
     const code = json.charCodeAt(at)
     if (code === QUOTE) {
-      at = afterString(json, at)
+      at = stringEnd(json, at)
       continue
     }
     if (code === OPEN_OBJECT) count += OBJECT_COUNTS
