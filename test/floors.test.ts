@@ -195,6 +195,8 @@ test('each library has its home', () => {
     'json-rpc-2.0': /^rpc\/dispatch\.ts$/,
     express: /^(http\/|app\.ts$)/,
     helmet: /^http\//,
+    cookie: /^http\/board\/login\.ts$/,
+    canonicalize: /^base\/canonical-json\.ts$/,
     'eventsource-parser': /^(agent-kit|cli)\//,
     jose: /^protocol\/a2a\/card-signature\.ts$/,
     'prom-client': /^base\/metrics\.ts$/,
