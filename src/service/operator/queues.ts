@@ -8,7 +8,7 @@ import type { Parts } from '../parts.ts'
 type Unsettable<T> = { [K in keyof T]?: T[K] | null }
 
 /** A change of a policy: null puts the default back, or removes a limit that has none. */
-export type PolicyChange = Unsettable<Omit<QueuePolicy, 'backoff' | 'timeouts'>> & {
+type PolicyChange = Unsettable<Omit<QueuePolicy, 'backoff' | 'timeouts'>> & {
   backoff?: Unsettable<QueuePolicy['backoff']> | null
   timeouts?: Unsettable<QueuePolicy['timeouts']> | null
 }
