@@ -17,7 +17,7 @@ export interface Diagnosis {
   checks: Finding[]
 }
 
-export const diagnosisOf = (checks: Finding[]): Diagnosis => ({
+const diagnosisOf = (checks: Finding[]): Diagnosis => ({
   ok: checks.every(({ status }) => status !== 'wrong'),
   checks,
 })
