@@ -136,3 +136,15 @@ test.runIf(canMount)('of the disk', async () => {
     await small.stop()
   }
 })
+
+test('of a question that the database does not answer in time: that check says so, the others go on', async () => {
+  const own = await cloneDatabase()
+  await withClient(own.url, async (sql) => {
+    await sql.query('begin')
+    await sql.query('lock table settings in access exclusive mode')
+    await expectWrong(own.url, 'sweeps', /cannot be looked at: .*statement timeout/, /look again/)
+    await sql.query('rollback')
+  })
+  await expectOk(own.url, 'sweeps')
+  await own.drop()
+})

@@ -6,7 +6,7 @@ import pg from 'pg'
 import type { Statement, Values } from '../postgres/database.ts'
 
 /** How long the database may take to answer one question, in ms. */
-const QUESTION_MS = 10_000
+export const QUESTION_MS = 10_000
 
 export interface Reader {
   /** One read; `planned` chooses plans as the connections of a node do. */

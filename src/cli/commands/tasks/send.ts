@@ -8,9 +8,9 @@ import { defined } from '../../../base/defined.ts'
 import { CliError, EXIT } from '../../exit.ts'
 import { print } from '../../output.ts'
 import { clientCommand, wholeNumber, withClient } from '../../program.ts'
-import { sendAsClient } from '../../send-as-client.ts'
 import type { Todo } from '../../todo.ts'
 import { act } from '../../wait-for-todo.ts'
+import { sendAsClient } from './send-as-client.ts'
 
 interface Options {
   wait: boolean

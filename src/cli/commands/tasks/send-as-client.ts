@@ -2,14 +2,14 @@
  * A send with a client's own token. It goes the way of any client, over A2A, and shows what a client may
  * see: the task, its question or its end.
  */
-import type { Artifact, Message } from '../agent-kit/wire.ts'
-import { defined } from '../base/defined.ts'
-import { sleep } from '../base/time.ts'
-import type { State } from '../domain/lifecycle.ts'
-import type { Client } from './client.ts'
-import { EXIT } from './exit.ts'
-import { note, oneLine, plain, print, printJson, style } from './output.ts'
-import { partsText } from './todo.ts'
+import type { Artifact, Message } from '../../../agent-kit/wire.ts'
+import { defined } from '../../../base/defined.ts'
+import { sleep } from '../../../base/time.ts'
+import type { State } from '../../../domain/lifecycle.ts'
+import type { Client } from '../../client.ts'
+import { EXIT } from '../../exit.ts'
+import { note, oneLine, plain, print, printJson, style } from '../../output.ts'
+import { partsText } from '../../todo.ts'
 
 interface Task {
   id: string
