@@ -56,6 +56,9 @@ export const METRICS = {
   timeouts: counter('switchboard_timeouts_total{queue,timeout}')(
     'Todos that passed a limit on their time, by the limit',
   ),
+  limitTimeouts: counter('switchboard_limit_timeouts_total{limit}')(
+    'Waits that reached their limit: for a database connection (acquire), for a statement, for a lock; and attempts that failed because a tool took too long (tool)',
+  ),
   authFailures: counter('switchboard_auth_failures_total')(
     'Requests with a token that is missing, unknown, expired or revoked',
   ),
@@ -125,6 +128,9 @@ export const METRICS = {
   buildInfo: gauge('switchboard_build_info{version}')('Always 1; the version is the label'),
 }
 
+/** What is counted when its limit on time is reached. */
+const TIMED_LIMITS = ['acquire', 'statement', 'lock', 'tool'] as const
+
 const PUSH_OUTCOMES = ['delivered', 'later', 'dead', 'fenced'] as const
 
 type Named = typeof METRICS
@@ -166,5 +172,6 @@ export const createMetrics = (): Metrics => {
     for (const outcome of OUTCOMES) named.attemptsEnded.inc({ queue, outcome }, 0)
   }
   for (const outcome of PUSH_OUTCOMES) named.pushAttempts.inc({ outcome }, 0)
+  for (const limit of TIMED_LIMITS) named.limitTimeouts.inc({ limit }, 0)
   return { registry, seedQueue, ...named }
 }

@@ -7,6 +7,7 @@
  */
 import { VERSION } from '../base/version.ts'
 import { addDev } from './commands/node/dev.ts'
+import { addDoctor } from './commands/node/doctor.ts'
 import { addMigrate } from './commands/node/migrate.ts'
 import { addServe } from './commands/node/serve.ts'
 import { addDeliveries } from './commands/operator/deliveries.ts'
@@ -30,6 +31,7 @@ const COMMANDS = [
   addDev,
   addServe,
   addMigrate,
+  addDoctor,
   addQueue,
   addVend,
   addRevoke,

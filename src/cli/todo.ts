@@ -63,6 +63,8 @@ export interface ShownTodo extends Todo {
   attempts: Attempt[]
   events: TodoEvent[]
   deadlines?: Record<string, string | null>
+  /** What is asked at the moment and nobody has answered. */
+  question?: { seq: number; deadline: string | null } | null
 }
 
 export interface TodoPage {

@@ -91,6 +91,12 @@ export const OPERATOR_METHODS: MethodTable = {
     endpointOf,
   ),
 
+  'doctor.run': admin(
+    schema.none,
+    ({ operator }) => operator.diagnose(),
+    ({ ok, checks }) => ({ ok, checks }),
+  ),
+
   'settings.get': admin(
     schema.none,
     ({ operator }) => operator.getSettings(),

@@ -17,6 +17,7 @@ import type {
 } from '../../domain/todo.ts'
 import type { Why } from '../../domain/why.ts'
 import { readQueues } from '../../store/admin/queues.ts'
+import type { Diagnosis } from '../../store/doctor/doctor.ts'
 import { readChildren } from '../../store/move/children.ts'
 import { transitionOne } from '../../store/move/move.ts'
 import { readAttempts } from '../../store/todos/attempts.ts'
@@ -34,6 +35,7 @@ import type { Reply } from '../tasks/reply.ts'
 import { createRetry } from '../tasks/retry.ts'
 import type { SendRate } from '../tasks/send-rate.ts'
 import type { Submitter } from '../tasks/submit.ts'
+import { createDoctor } from './doctor.ts'
 import { createEndpoints, type EndpointService } from './endpoints.ts'
 import { createQueues, type QueueService } from './queues.ts'
 import { createSettings, type SettingsService } from './settings.ts'
@@ -74,9 +76,14 @@ export interface OperatorService extends QueueService, EndpointService, Settings
   /** What this todo waits for, since when, until when, and what would move it. */
   why(id: string, caller: Caller): Promise<Why>
   cancel(id: string): Promise<TodoView>
+  /** Looks at the installation; those who ask while that goes on are given the same. */
+  diagnose(): Promise<Diagnosis>
 }
 
-interface OperatorParts extends Pick<Parts, 'database' | 'registry' | 'metrics' | 'pages'> {
+interface OperatorParts
+  extends Pick<Parts, 'database' | 'registry' | 'metrics' | 'pages' | 'wakes'> {
+  /** Without the pooler, if there is one. */
+  databaseUrl: string
   reply: Reply
   sendRate: SendRate
   submitter: Submitter
@@ -149,6 +156,7 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
       const dead = orNotFound(await readEnds(database, id, EVERYTHING))
       return find((await retry(dead)).id)
     },
+    diagnose: createDoctor(parts),
     cancel: (id) => cancelTodo(database, metrics, id, EVERYTHING),
   }
 }

@@ -96,7 +96,7 @@ export const createSweep = (parts: SweepParts): Sweep => {
   return {
     reap: async () => {
       // This comes first, so that no sweep requeues into a queue that only a dead endpoint serves.
-      counted('revoked', await revocation.settleDead())
+      counted('revoked', (await revocation.settleDead()) + (await revocation.settleIdle(null)))
       const failures: unknown[] = []
       // A step that fails does not keep the others from running.
       const step = async (sweep: string, run: () => Promise<number>): Promise<number> => {

@@ -222,3 +222,16 @@ export const readDeadHolders = (
   session: Session,
   endpointId: string | null,
 ): Promise<{ owner: string; queue: string }[]> => session.run(deadHolders, { endpoint: endpointId })
+
+const idleHolders = plannedEachTime<{ owner: string; queue: string }>(
+  'endpoints_idle_holders',
+  sql`select distinct t.owner, t.queue from todos t join endpoints e on e.id = t.owner
+  where ${inStates(OPEN_STATES)} and ${LIVE} and not ('work' = any(e.verbs))
+    and (${$.endpoint}::uuid is null or t.owner = ${$.endpoint}::uuid)`,
+)
+
+/** Live endpoints (or this one, if it is) that still hold todos and may not work any more, and where. */
+export const readIdleHolders = (
+  session: Session,
+  endpointId: string | null,
+): Promise<{ owner: string; queue: string }[]> => session.run(idleHolders, { endpoint: endpointId })

@@ -58,7 +58,9 @@ export const removeQueue = (database: Database, name: string): Promise<void> =>
     await session.query('lock table todos in share row exclusive mode', [])
     const [live] = await session.run(countLive, { name })
     if (live && live.count > 0) {
-      throw new Refusal('limit', { limit: 0 }, `queue ${name} still has ${live.count} live todos`)
+      const todos = live.count === 1 ? '1 live todo' : `${live.count} live todos`
+      const advice = 'wait until they have ended, or cancel them, and remove it then'
+      throw new Refusal('limit', { limit: 0 }, `queue ${name} still has ${todos}: ${advice}`)
     }
     if ((await session.run(drop, { name })).length === 0) throw new Refusal('not_found')
     session.wake([wakeOf(topics.queues)])

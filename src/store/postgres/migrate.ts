@@ -65,6 +65,19 @@ export class SchemaTooNew extends Error {
   }
 }
 
+/** The database lacks migrations that this version of switchboard needs. */
+export class MigrationsMissing extends Error {
+  /** Their names, in order. */
+  readonly missing: readonly string[]
+
+  constructor(missing: readonly string[]) {
+    const remedy = 'run `switchboard migrate`, call migrate(), or create it with `migrate: true`'
+    super(`the database lacks migrations (${missing.join(', ')}): ${remedy}`)
+    this.name = 'MigrationsMissing'
+    this.missing = missing
+  }
+}
+
 const migrationSource: Knex.MigrationSource<Migration> = {
   getMigrations: async () => [...MIGRATIONS],
   getMigrationName: (migration) => migration.name,
@@ -189,3 +202,12 @@ export const pendingMigrations = async (connectionString: string): Promise<strin
     connectionTimeoutMillis: ANSWER_MS,
     query_timeout: ANSWER_MS,
   })
+
+/** Throws MigrationsMissing. A database that is newer than this code passes: readiness tells of it. */
+export const requireMigrated = async (connectionString: string): Promise<void> => {
+  const missing = await pendingMigrations(connectionString).catch((error: unknown) => {
+    if (error instanceof SchemaTooNew) return []
+    throw error
+  })
+  if (missing.length > 0) throw new MigrationsMissing(missing)
+}
