@@ -163,7 +163,7 @@ export const OPERATOR_METHODS: MethodTable = {
   ),
   'todos.join': admin(
     schema.join,
-    ({ operator }, { id, children, until }) => operator.join(id, children, until),
+    ({ operator }, { id, children, ...terms }) => operator.join(id, children, terms),
     fromTodo,
   ),
   'todos.retry': reading(
