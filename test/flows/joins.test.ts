@@ -9,7 +9,7 @@ import { type Answer, a2aClient, agentClient } from '../support/clients/actors.t
 import { metric, operate, refusalOf } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
-const app = await startApp({ reapMs: 3_600_000 })
+const app = await startApp({ reapMs: 3_600_000, comeDueMs: 3_600_000 })
 const { client } = await app.queue('parents', { contexts: 'parallel' })
 await app.queue('children', { contexts: 'parallel' })
 await app.services.operator.putQueue({ name: 'nobody' })

@@ -18,7 +18,7 @@ import { $, joinSql, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import { HELD_BYTES, HELD_DOCUMENTS } from '../todos/size.ts'
 import { GIVEN_BACK } from './conditions.ts'
 import { alarmAt } from './timeouts.ts'
-import { bringsDocument, type Columns, LEASE_LENGTH, probeOf, verbSql } from './verbs.ts'
+import { bringsDocument, type Columns, verbSql } from './verbs.ts'
 
 const interruptStates = stateList(INTERRUPT_STATES)
 /** Ends whatever else the row says; a failure is one only without a retry. */
@@ -79,6 +79,14 @@ const ACKNOWLEDGES: Columns = {
 const leaseTo = (until: SqlPart): Columns => ({ lease_expires_at: until, lease_probe_at: until })
 const leaseFor = (seconds: SqlPart): Columns => leaseTo(sql`lease_until(${seconds})`)
 
+const LENGTH = sql`coalesce(${$.lease_seconds}::int, t.lease_seconds)`
+
+/**
+ * The next heartbeat but one comes later than this. A probe that is not due before is left as it is, so that
+ * the heartbeats between touch no index.
+ */
+const SOON = sql`lease_until(${LENGTH} / 2.0)`
+
 /** How long the lease of an answer is; null for one as long as any other. */
 const { setting, defaultSeconds } = ANSWER_LEASE
 const ANSWER_SECONDS = `nullif(setting_number('${setting}', ${defaultSeconds}), 0)`
@@ -99,9 +107,10 @@ const LEASE: Readonly<Record<Rule['lease'], Columns>> = {
     ...leaseFor(sql`${$.lease_seconds}::int`),
   },
   extend: {
-    lease_seconds: LEASE_LENGTH,
-    lease_expires_at: sql`lease_until(${LEASE_LENGTH})`,
-    lease_probe_at: probeOf('lease_probe_at', sql`lease_until(${LEASE_LENGTH})`),
+    lease_seconds: LENGTH,
+    lease_expires_at: sql`lease_until(${LENGTH})`,
+    lease_probe_at: sql`least(lease_until(${LENGTH}), case
+      when t.lease_probe_at > ${SOON} then t.lease_probe_at end)`,
     unheard_since: 'null',
   },
   renew: { ...AFTER_WAIT, ...leaseFor('t.lease_seconds') },
@@ -120,6 +129,13 @@ const LEASE: Readonly<Record<Rule['lease'], Columns>> = {
   clear: { owner: 'null', claimant: 'null', lease_expires_at: 'null', lease_probe_at: 'null' },
   keep: {},
 }
+
+/** Its holder lives as long as its lease runs, or for as long as it said that it would wait. */
+const holdsOn = (until: Sql): Columns => ({
+  interrupt_held_until: until,
+  wait_probe_at: sql`least(greatest(lease_until(${LENGTH}), ${until}), case
+      when t.wait_probe_at > ${SOON} then t.wait_probe_at end)`,
+})
 
 /** The sums of what the todo holds (verbs.ts has asked whether there is room). */
 const holdsMore = (verb: Verb): Columns => {
@@ -155,7 +171,7 @@ const withAlarm = (columns: Columns): Columns => {
 /** Each column that a verb changes; what is absent stays. */
 const columns = (verb: Verb): Columns => {
   const row = rule(verb)
-  const { set, message, acknowledges } = verbSql(verb)
+  const { set, message, acknowledges, waitsUntil } = verbSql(verb)
   return withAlarm({
     updated_at: 'p.at',
     ...(row.to !== 'same' && moves(row)),
@@ -168,6 +184,7 @@ const columns = (verb: Verb): Columns => {
     ...(bringsDocument(verb) && holdsMore(verb)),
     ...(acknowledges && ACKNOWLEDGES),
     ...LEASE[row.lease],
+    ...(waitsUntil && holdsOn(waitsUntil)),
     ...set,
   })
 }

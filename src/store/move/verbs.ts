@@ -56,6 +56,8 @@ export interface VerbSql {
   sweep?: { order?: string; among?: Sql; kept: Kept }
   /** The attempt that stays open is marked with what has become of its holder. */
   marks?: string
+  /** Until when its holder means to wait for the answer. */
+  waitsUntil?: Sql
   /** Many holders' calls share one statement. */
   batched?: true
   /** The next of a conversation's line is moved by it. */
@@ -79,17 +81,6 @@ const LATE_CREDENTIAL = `coalesce((select e.verb = 'interrupt' and e.to_state = 
 /** Only for whoever holds the row while it waits: parked, it has no owner. */
 const unlessParked = (column: string): Sql =>
   sql`case when ${$.park}::boolean then null else t.${column} end`
-
-/** Of a lease that a call may ask for. */
-export const LEASE_LENGTH = sql`coalesce(${$.lease_seconds}::int, t.lease_seconds)`
-
-/**
- * When to look whether `until`, which each heartbeat moves on, has passed. It is moved on itself only where
- * it would be due before the next heartbeat but one, so that the heartbeats between touch no index.
- */
-export const probeOf = (column: string, until: SqlPart): Sql =>
-  sql`least(${until}, case
-      when t.${column} > lease_until(${LEASE_LENGTH} / 2.0) then t.${column} end)`
 
 /** However often it is extended, a wait is never longer than the operator allows. */
 const HELD_UNTIL = sql`least(
@@ -128,14 +119,8 @@ const VERB_SQL = {
   claim: {},
   heartbeat: { set: { last_heartbeat_at: 'p.at' }, one: 'prepared', batched: true },
   hold: {
-    set: {
-      last_heartbeat_at: 'p.at',
-      interrupt_held_until: HELD_UNTIL,
-      wait_probe_at: probeOf(
-        'wait_probe_at',
-        sql`greatest(lease_until(${LEASE_LENGTH}), ${HELD_UNTIL})`,
-      ),
-    },
+    set: { last_heartbeat_at: 'p.at' },
+    waitsUntil: HELD_UNTIL,
     one: 'prepared',
   },
   progress: { metadata: true, one: 'prepared', batched: true },
