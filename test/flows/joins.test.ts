@@ -181,6 +181,7 @@ test('bad terms of a join are refused by name, and the parent keeps its todo', a
     ['timeoutSeconds', { timeoutSeconds: 315_360_001 }],
     ['onTimeout', { timeoutSeconds: 1, onTimeout: 'kill' }],
     ['onTimeout', { onTimeout: 'cancel' }],
+    ['children', { children: Array.from({ length: 1001 }, (_, n) => `child ${n}`) }],
   ] as const) {
     const { data } = await join(more)
     expect(data.violations.map((each: Answer) => each.field)).toEqual([field])

@@ -75,7 +75,8 @@ const child = z
 
 /** How many children one call may make, and what a join may wait for. */
 export const children = z.array(child).min(1).max(100)
-const childIds = z.array(name).min(1).max(1000)
+const MAX_JOINED = 1000
+const childIds = z.array(name).min(1).max(MAX_JOINED)
 
 /** What a join says, whoever parks the todo. */
 export const joinMembers = {

@@ -163,7 +163,8 @@ export const OPERATOR_METHODS: MethodTable = {
   ),
   'todos.join': admin(
     schema.join,
-    ({ operator }, { id, children, ...terms }) => operator.join(id, children, terms),
+    ({ operator }, { id, children, until, ...limits }) =>
+      operator.join(id, children, until, limits),
     fromTodo,
   ),
   'todos.retry': reading(

@@ -9,6 +9,7 @@ import type {
   Child,
   Fact,
   JoinTerms,
+  JoinUntil,
   Message,
   Receipt,
   TodoFilter,
@@ -68,7 +69,12 @@ export interface OperatorService extends QueueService, EndpointService, Settings
   /** Adds children to any live todo, within its budget. */
   fork(id: string, children: NewChild[]): Promise<{ id: string; queue: string }[]>
   /** Parks a todo that is held until the condition holds; its holder is fenced out. */
-  join(id: string, children: string[], terms: JoinTerms): Promise<TodoView>
+  join(
+    id: string,
+    children: string[],
+    until: JoinUntil,
+    limits?: Omit<JoinTerms, 'until'>,
+  ): Promise<TodoView>
   /** Makes a new todo with the message of a dead letter. Refuses: wrong_state, duplicate. */
   retry(id: string): Promise<TodoView>
   /** Queues with todos that wait for an agent, from which no live endpoint may claim; by name. */
@@ -138,12 +144,12 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
         return { parent, clientId: parent.clientId }
       })
     },
-    join: async (id, children, terms) => {
+    join: async (id, children, until, limits) => {
       const { todo } = orNotFound(await readBrief(database, id, EVERYTHING))
       const { owner, fence, state } = todo
       await childTasks.join(id, children, async () => {
         if (!owner) throw new Refusal('wrong_state', { id, state })
-        const change = { endpoint: owner, fence, children, ...joining(terms) }
+        const change = { endpoint: owner, fence, children, ...joining({ until, ...limits }) }
         return transitionOne(database, 'join', id, change, EVERYTHING)
       })
       return find(id)
