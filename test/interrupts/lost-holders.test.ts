@@ -316,23 +316,34 @@ describe('a holder that never heartbeats during its wait', () => {
   )
 })
 
+const gate = () => {
+  let open = (): void => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { open: () => open(), opened }
+}
+
 test('the kit says that it lives as soon as it has asked, and as soon as it has the answer', async () => {
   const here = await desk()
-  let goOn = (): void => {}
-  const mayEnd = new Promise<void>((resolve) => {
-    goOn = resolve
-  })
+  const [mayAsk, mayEnd] = [gate(), gate()]
   const kit = createAgent(
     { url: app.url, token: here.agent.token, leaseSeconds: 3600 },
     async (ctx) => {
+      await mayAsk.opened
       await ctx.requireInput('May I?')
-      await mayEnd
+      await mayEnd.opened
     },
   )
   kit.start()
   try {
     const { id } = await here.a2a.submit('work')
-    // Long before its lease would be renewed the next time.
+    // Once the first beat of its claim is over, the next one is due in twenty minutes.
+    await until(async () => {
+      const { last_heartbeat_at: beat, started_at: start } = await rowOf(app, id)
+      return beat - start > 500
+    })
+    mayAsk.open()
     const row = await until(async () => {
       const found = await rowOf(app, id)
       return found.interrupt_held_until ? found : null
@@ -345,7 +356,8 @@ test('the kit says that it lives as soon as it has asked, and as soon as it has 
     })
     expect(await leaseLeft(id)).toBeGreaterThan(3500)
   } finally {
-    goOn()
+    mayAsk.open()
+    mayEnd.open()
     await kit.stop()
   }
 })
