@@ -9,6 +9,7 @@ export type {
   AskOptions,
   Context,
   EventOptions,
+  JoinOptions,
   NewChild,
   Outcome,
 } from './agent-kit/context.ts'

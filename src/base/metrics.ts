@@ -53,6 +53,15 @@ export const METRICS = {
   interruptLeasesReclaimed: counter('switchboard_interrupt_leases_reclaimed_total{queue}')(
     'Todos taken back by the reaper because nobody answered their interrupt in time',
   ),
+  waitHoldersLost: counter('switchboard_wait_holders_lost_total{queue}')(
+    'Questions parked by the reaper because their holder stopped its heartbeats during the wait',
+  ),
+  answersUnheard: counter('switchboard_answers_unheard_total{queue}')(
+    'Attempts whose lease ran out and whose holder was not heard of since its question was answered',
+  ),
+  joinTimeouts: counter('switchboard_join_timeouts_total{queue}')(
+    'Parents that went on because their children had not ended in the time their join gave them',
+  ),
   timeouts: counter('switchboard_timeouts_total{queue,timeout}')(
     'Todos that passed a limit on their time, by the limit',
   ),
@@ -105,6 +114,9 @@ export const METRICS = {
     [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
   ),
   queueTodos: gauge('switchboard_queue_todos{queue,state}')('Todos in a queue, by state'),
+  queueUnserved: gauge('switchboard_queue_unserved_todos{queue}')(
+    'Todos that wait for an agent in a queue from which no live endpoint may claim',
+  ),
   queueOldestPendingSeconds: gauge('switchboard_queue_oldest_pending_seconds{queue}')(
     'How long the oldest claimable todo has been waiting',
   ),
@@ -167,6 +179,8 @@ export const createMetrics = (): Metrics => {
     named.attemptsNeverStarted.inc({ queue }, 0)
     named.todoLeasesExpired.inc({ queue }, 0)
     named.interruptLeasesReclaimed.inc({ queue }, 0)
+    const { waitHoldersLost, answersUnheard, joinTimeouts } = named
+    for (const counts of [waitHoldersLost, answersUnheard, joinTimeouts]) counts.inc({ queue }, 0)
     for (const timeout of TIMEOUT_ERRORS) named.timeouts.inc({ queue, timeout }, 0)
     for (const state of ENDED_STATES) named.todosFinished.inc({ queue, state }, 0)
     for (const outcome of OUTCOMES) named.attemptsEnded.inc({ queue, outcome }, 0)

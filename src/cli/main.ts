@@ -19,6 +19,7 @@ import { addVend } from './commands/operator/vend.ts'
 import { addAnswer } from './commands/tasks/answer.ts'
 import { addAnswerLink } from './commands/tasks/answer-link.ts'
 import { addCancelRetryWhy } from './commands/tasks/cancel-retry-why.ts'
+import { addFamily } from './commands/tasks/family.ts'
 import { addList } from './commands/tasks/list.ts'
 import { addSend } from './commands/tasks/send.ts'
 import { addShow } from './commands/tasks/show.ts'
@@ -44,6 +45,7 @@ const COMMANDS = [
   addAnswer,
   addAnswerLink,
   addCancelRetryWhy,
+  addFamily,
   addDeliveries,
 ]
 

@@ -169,7 +169,8 @@ export const OPERATOR_METHODS: MethodTable = {
   ),
   'todos.join': admin(
     schema.join,
-    ({ operator }, { id, children, until }) => operator.join(id, children, until),
+    ({ operator }, { id, children, until, ...limits }) =>
+      operator.join(id, children, until, limits),
     fromTodo,
   ),
   'todos.retry': reading(

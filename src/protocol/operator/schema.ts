@@ -7,16 +7,17 @@ import { ENDPOINT_VERBS } from '../../domain/endpoint.ts'
 import { LEASE, TIMEOUT_NAMES } from '../../domain/policy.ts'
 import { DELIVERY_STATES } from '../../domain/push.ts'
 import {
-  childIds,
   children,
   interruptTtl,
+  joinMembers,
   messageFrom,
+  needsTimeout,
   queueName,
   seconds,
   seq,
   timeouts,
+  timesOut,
   todoQueryMembers,
-  until,
 } from '../json/fields.ts'
 import { name, text } from '../json/parts.ts'
 import { card } from './card.ts'
@@ -106,7 +107,7 @@ export const send = z.strictObject({
 })
 
 export const fork = z.strictObject({ id: name, children })
-export const join = z.strictObject({ id: name, children: childIds, until })
+export const join = z.strictObject({ id: name, ...joinMembers }).refine(timesOut, needsTimeout)
 
 /** `question` is the seq of the question it is meant for, so that it never answers another one. */
 export const answer = z.strictObject({ id: name, message, question: seq.exactOptional() })

@@ -6,7 +6,7 @@ import { INTERRUPT_STATES } from '../../domain/lifecycle.ts'
 import type { QueuePolicy } from '../../domain/policy.ts'
 import type { Queue, QueueCard } from '../../domain/queue.ts'
 import { limitChanged } from '../move/concurrency.ts'
-import { inStates } from '../move/conditions.ts'
+import { inStates, LIVE } from '../move/conditions.ts'
 import { type Database, type Session, statement } from '../postgres/database.ts'
 import { columnsOf } from '../postgres/rows.ts'
 import { $, sql } from '../postgres/sql.ts'
@@ -67,6 +67,34 @@ export const removeQueue = (database: Database, name: string): Promise<void> =>
   })
 
 /* ------------------------------------------------------------------- gauges */
+
+/** A queue with todos that wait for an agent, while no live endpoint may claim from it. */
+export interface UnservedQueue {
+  queue: string
+  /** How many wait, and how many of these are children, for whom a parent may wait. */
+  todos: number
+  children: number
+  /** For how long the oldest of them has been claimable; null where none is yet. */
+  oldestSeconds: number | null
+}
+
+/** Whoever waits for its children is waited on by nobody but itself. */
+const unserved = statement<UnservedQueue>(
+  'queues_unserved',
+  `select q.name as queue, w.todos, w.children, w."oldestSeconds"
+  from queues q cross join lateral (
+    select count(*)::int as todos, count(t.parent_id)::int as children,
+      extract(epoch from now() - min(case when t.due_at <= now() then t.due_at end))::float8
+        as "oldestSeconds"
+    from todos t where t.queue = q.name and t.join_until is null
+      and (t.state = 'pending' or (t.state = 'failed' and t.next_retry_at is not null))) w
+  where w.todos > 0 and not exists (
+    select from endpoints e where q.name = any(e.queues) and 'work' = any(e.verbs) and ${LIVE})
+  order by q.name`,
+)
+
+export const readUnservedQueues = (session: Session): Promise<UnservedQueue[]> =>
+  session.run(unserved, {})
 
 interface Gauge {
   queue: string

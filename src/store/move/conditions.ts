@@ -73,8 +73,19 @@ export const NEVER_HEARD = `(t.state = 'claimed'
     and coalesce(t.last_heartbeat_at = t.started_at::timestamptz(3)
       and t.progress_at = t.started_at::timestamptz(3), false))`
 
-/** Such an attempt does not count, unless the one before it never started either. */
-export const GIVEN_BACK = `(${NEVER_HEARD} and not never_started(t.id, t.attempts_total - 1))`
+/**
+ * Nothing has come from the holder since its question was answered. Its verbs take the mark away; a node of
+ * before leaves it, and stamps one of the two.
+ */
+export const UNHEARD = `(t.state = 'claimed' and coalesce(t.progress_at <= t.unheard_since
+    and t.last_heartbeat_at <= t.unheard_since, false))`
+
+/**
+ * Such an attempt does not count: one that never started, unless the one before it did not either, and one
+ * whose answer came to nobody.
+ */
+export const GIVEN_BACK = `(${NEVER_HEARD} and not never_started(t.id, t.attempts_total - 1)
+    or ${UNHEARD})`
 
 const CHILD = 'select from todos c where c.id = any(t.join_ids)'
 
@@ -121,6 +132,7 @@ const CONDITIONS: Readonly<Record<Condition, Sql | string>> = {
       and w.state = 'pending' and w.lined_at < t.lined_at)`,
   unclaimedFront: UNCLAIMED_FRONT,
   joinHolds: `t.join_until is not null and (${JOIN_HOLDS})`,
+  joinOverdue: 't.alarm_at <= now() and t.join_until is not null and t.join_timeout_at <= now()',
   answeredLater: `t.answered_at is not null and ${LINE_FREE} and not exists (select from todos w
       where w.line = t.line and not w.front and w.answered_at < t.answered_at)`,
   unfinished: 't.finished_at is null',
@@ -145,6 +157,8 @@ const CONDITIONS: Readonly<Record<Condition, Sql | string>> = {
       ) as ttl) own))
     and (t.interrupt_held_until is null or t.interrupt_held_until <= now())
     and t.answered_at is null`,
+  // Both the lease that its heartbeats gave it and the wait that they asked for are over.
+  holderSilent: `t.wait_probe_at <= ${BY_NOW} and t.interrupt_held_until <= now() and ${FREE}`, // todos_wait
   silentOrOverdue: `t.alarm_at <= now() and (${TIMED_OUT}) is not null`,
   outOfTime: `t.alarm_at <= now() and (${OUT_OF_TIME}) is not null`,
   comeDue: `t.ready_reason is not null and ${COME_DUE_AT} <= now()`,

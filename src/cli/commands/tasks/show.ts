@@ -65,6 +65,8 @@ const deadlines = (todo: ShownTodo): [string, string][] => [
   ['held until', localMoment(todo.heldUntil)],
   ['due at', localMoment(todo.dueAt)],
   ['retry at', localMoment(todo.nextRetryAt)],
+  ['waits until', localMoment(todo.join?.timeoutAt)],
+  ['join ran out at', localMoment(todo.joinTimedOutAt)],
   ...Object.entries(todo.deadlines ?? {}).map(([name, at]): [string, string] => [
     name,
     localMoment(at),
