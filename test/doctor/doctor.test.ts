@@ -86,12 +86,32 @@ test.each([
     app.sweep.timeOut,
   ],
   ['a wait', `interrupted_at = now() - interval '10 days'`, app.sweep.reap],
+  [
+    'the last word of its holder',
+    ['lease_expires_at', 'wait_probe_at', 'interrupt_held_until']
+      .map((column) => `${column} = now() - interval '10 minutes'`)
+      .join(', '),
+    app.sweep.reap,
+  ],
+  [
+    'the time of its join',
+    `join_timeout_at = now() - interval '10 minutes', alarm_at = now() - interval '10 minutes'`,
+    app.sweep.timeOut,
+  ],
 ])('of a todo that is stuck past %s', async (what, due, run) => {
   const a2a = a2aClient(app.url, 'desk', client.token)
   const worker = agentClient(app.url, agent.token)
   await a2a.submit('x')
   const todo = await worker.claim()
-  if (what === 'a wait') await ask(worker, todo, 'May I?')
+  if (['a wait', 'the last word of its holder'].includes(what)) await ask(worker, todo, 'May I?')
+  if (what === 'the last word of its holder') await worker.call('todos.heartbeat', todo.held)
+  if (what === 'the time of its join') {
+    const made = [{ queue: 'desk', message: { parts: [{ text: 'a part of it' }] } }]
+    const { children } = await operate(app, 'todos.fork', { id: todo.id, children: made })
+    const [{ id: child }] = children
+    const terms = { children: [child], until: 'all', timeoutSeconds: 3600 }
+    await operate(app, 'todos.join', { id: todo.id, ...terms })
+  }
   await app.sql(`update todos set ${due} where id = $1`, [todo.id])
   await app.sql(`create function broken() returns trigger language plpgsql as
     $$ begin raise exception 'broken by hand'; end $$`)
@@ -103,7 +123,7 @@ test.each([
   await app.sql('drop function broken cascade')
   await run()
   await expectOk(url, 'sweeps')
-  await app.sql('delete from todos where id = $1', [todo.id])
+  await app.sql('delete from todos where id = $1 or parent_id = $1', [todo.id])
 })
 
 test('what has come due a moment ago is not stuck', async () => {

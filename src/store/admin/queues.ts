@@ -6,7 +6,7 @@ import { INTERRUPT_STATES } from '../../domain/lifecycle.ts'
 import type { QueuePolicy } from '../../domain/policy.ts'
 import type { Queue, QueueCard } from '../../domain/queue.ts'
 import { limitChanged } from '../move/concurrency.ts'
-import { inStates, LIVE } from '../move/conditions.ts'
+import { inStates, isServed } from '../move/conditions.ts'
 import { type Database, type Session, statement } from '../postgres/database.ts'
 import { columnsOf } from '../postgres/rows.ts'
 import { $, sql } from '../postgres/sql.ts'
@@ -78,19 +78,22 @@ export interface UnservedQueue {
   oldestSeconds: number | null
 }
 
-/** Whoever waits for its children is waited on by nobody but itself. */
-const unserved = statement<UnservedQueue>(
-  'queues_unserved',
-  `select q.name as queue, w.todos, w.children, w."oldestSeconds"
+/**
+ * The queues that nobody serves; more conditions and an order may follow. Whoever waits for its children is
+ * waited on by nobody but itself.
+ */
+export const UNSERVED_QUEUES = `select q.name as queue, w.todos, w.children, w."oldestSeconds"
   from queues q cross join lateral (
     select count(*)::int as todos, count(t.parent_id)::int as children,
       extract(epoch from now() - min(case when t.due_at <= now() then t.due_at end))::float8
         as "oldestSeconds"
     from todos t where t.queue = q.name and t.join_until is null
       and (t.state = 'pending' or (t.state = 'failed' and t.next_retry_at is not null))) w
-  where w.todos > 0 and not exists (
-    select from endpoints e where q.name = any(e.queues) and 'work' = any(e.verbs) and ${LIVE})
-  order by q.name`,
+  where not ${isServed('q.name')}`
+
+const unserved = statement<UnservedQueue>(
+  'queues_unserved',
+  `${UNSERVED_QUEUES} and w.todos > 0 order by q.name`,
 )
 
 export const readUnservedQueues = (session: Session): Promise<UnservedQueue[]> =>

@@ -1,5 +1,6 @@
 /** Checks of what there is to do: queues that nobody serves, endpoints that end soon, todos that are stuck. */
 import { interruptTtlSeconds } from '../../domain/policy.ts'
+import { UNSERVED_QUEUES, type UnservedQueue } from '../admin/queues.ts'
 import { allows, LIVE } from '../move/conditions.ts'
 import type { SweepVerb } from '../move/verbs.ts'
 import { type Sql, sql } from '../postgres/sql.ts'
@@ -7,17 +8,15 @@ import { plannedEachTime } from '../postgres/statement.ts'
 import { type Finding, judged, someOf } from './finding.ts'
 import type { Reader } from './reader.ts'
 
-const unserved = plannedEachTime<{ name: string; todos: number }>(
+const unserved = plannedEachTime<UnservedQueue>(
   'doctor_unserved',
-  `select q.name, (select count(*)::int from todos t
-      where t.queue = q.name and t.finished_at is null) as todos
-  from queues q where not exists (select from endpoints e
-    where q.name = any(e.queues) and 'work' = any(e.verbs) and ${LIVE})
-  order by todos desc, q.name`,
+  `${UNSERVED_QUEUES} order by w.todos desc, q.name`,
 )
 
 export const checkQueues = async ({ run }: Reader): Promise<Finding> => {
-  const names = (await run(unserved, {})).map(({ name, todos }) => `${name} (${todos} todos wait)`)
+  const names = (await run(unserved, {})).map(
+    ({ queue, todos }) => `${queue} (${todos} todos wait)`,
+  )
   const found = `no live endpoint may claim from ${someOf(names)}`
   const advice =
     'vend one: switchboard vend <name> --queue <queue> --verb work; or remove the queue'
@@ -47,7 +46,8 @@ const MOST_LOOKED_AT = 1000
 
 const MOMENTS = [
   'lease_probe_at lease_expires_at alarm_at interrupted_at interrupt_held_until due_at',
-  'next_retry_at close_at started_at progress_at last_heartbeat_at',
+  'next_retry_at close_at started_at progress_at last_heartbeat_at wait_probe_at unheard_since',
+  'join_timeout_at',
 ].flatMap((line) => line.split(' '))
 
 /**
@@ -63,7 +63,15 @@ const overdue = (verb: SweepVerb): Sql => {
     where ${allows(verb)}`
 }
 
-const SWEPT = ['reapLease', 'reapInterrupt', 'timeOut', 'expire', 'comeDue'] as const
+const SWEPT = [
+  'reapLease',
+  'reapInterrupt',
+  'park',
+  'timeOut',
+  'expire',
+  'joinTimeOut',
+  'comeDue',
+] as const
 const statements = SWEPT.map((verb) =>
   plannedEachTime<{ id: string }>(`doctor_overdue_${verb}`, overdue(verb)),
 )

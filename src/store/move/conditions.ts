@@ -38,6 +38,10 @@ export const WEBHOOK_FREE = 'lease_free(c.owner, c.lease_expires_at)'
 /** An endpoint named `e` that is neither revoked nor expired. */
 export const LIVE = 'e.revoked_at is null and (e.expires_at is null or e.expires_at > now())'
 
+/** Some live endpoint may claim from this queue. */
+export const isServed = (queue: string): string => `exists (select from endpoints e
+    where ${queue} = any(e.queues) and 'work' = any(e.verbs) and ${LIVE})`
+
 /**
  * The end of a lease of no length: what lapsed by then has lapsed. It bounds the probe of an index,
  * which lease_free cannot do; it stands beside lease_free and never in its place.
