@@ -9,6 +9,7 @@ export type {
   AskOptions,
   Context,
   EventOptions,
+  JoinOptions,
   NewChild,
   Outcome,
 } from './agent-kit/context.ts'
@@ -41,4 +42,4 @@ export { createSwitchboard, type Facts, type Switchboard } from './app.ts'
 export { ExactNumber } from './base/exact-json.ts'
 export { type Config, ConfigError, readConfig } from './config.ts'
 export type { Hook } from './service/watch/hooks.ts'
-export { migrate } from './store/postgres/migrate.ts'
+export { MigrationsMissing, migrate } from './store/postgres/migrate.ts'

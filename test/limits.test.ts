@@ -17,6 +17,7 @@ import {
   PAGE_BYTES,
   READ_BYTES,
 } from '../src/domain/budget.ts'
+import { ANSWER_LEASE } from '../src/domain/policy.ts'
 import { PUSH_CONFIGS_AT_MOST, PUSH_LIMITS } from '../src/domain/push.ts'
 import { SMALL_BYTES } from '../src/http/bounds/body-room.ts'
 import { LIMIT_BYTES, TIMEOUT_MS } from '../src/http/request/body.ts'
@@ -187,6 +188,12 @@ const LIMITS: Readonly<Record<string, Readonly<Record<string, readonly number[]>
     'todos of one claim': [agentSchema.claim.parse(undefined).limit, MAX_CLAIM],
     'wait of a claim': [agentSchema.MAX_WAIT_MS / 1000],
     'live children of a todo': [inFile('service/tasks/children.ts', 'MAX_LIVE_CHILDREN')],
+    'children that one join waits for': [inFile('protocol/json/fields.ts', 'MAX_JOINED')],
+    'time of a join': [],
+    'limits on the time of a child': [],
+    'from an answer to the first call of a holder that was silent during its wait': [
+      ANSWER_LEASE.defaultSeconds,
+    ],
     'depth of a family': [inFile('service/tasks/children.ts', 'MAX_DEPTH')],
     'metadata of one todos.say, todos.artifact or todos.progress (of the event)': [
       inFile('protocol/agent/schema.ts', 'MAX_EVENT_METADATA'),

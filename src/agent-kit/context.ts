@@ -37,8 +37,23 @@ export interface NewChild {
   message: Sayable
   /** Among those of the todo that forks it; all of them unless said otherwise. */
   effects?: string[]
+  /** The same as `timeouts.scheduleToClose`. */
   deadlineSeconds?: number
+  /** In seconds; none is longer than that of the todo that forks it. */
+  timeouts?: {
+    scheduleToStart?: number
+    startToClose?: number
+    scheduleToClose?: number
+    heartbeat?: number
+  }
   maxAttempts?: number
+}
+
+export interface JoinOptions {
+  /** How long to wait at most. The todo then comes back with `joinTimedOutAt`. */
+  timeoutSeconds?: number
+  /** What becomes then of the children that live: they go on (the default), or are canceled. */
+  onTimeout?: 'leave' | 'cancel'
 }
 
 const spoken = (message: Sayable | undefined): Message | undefined =>
@@ -117,10 +132,14 @@ export interface Context {
   fork(children: readonly NewChild[]): Promise<string[]>
   /**
    * Waits for children without holding the todo: it comes back as a new claim once all or any have
-   * ended (`each`: whenever one more has), with all of them in `children`. The handler should
-   * return at once.
+   * ended (`each`: whenever one more has), or its time is up, with all of them in `children`. The
+   * handler should return at once.
    */
-  join(children: readonly string[], until?: 'all' | 'any' | 'each'): Promise<void>
+  join(
+    children: readonly string[],
+    until?: 'all' | 'any' | 'each',
+    options?: JoinOptions,
+  ): Promise<void>
   /** Messages of the client that the handler was not given yet. */
   messages(): Promise<Message[]>
   /** From now on messages go to this listener, one at a time; what it throws fails the todo. */
@@ -246,8 +265,8 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
       const forked = await once<{ children: { id: string }[] }>('todos.fork', params, false)
       return forked.children.map(({ id }) => id)
     },
-    async join(children, until = 'all') {
-      await hold.end('todos.join', { children, until })
+    async join(children, until = 'all', { timeoutSeconds, onTimeout } = {}) {
+      await hold.end('todos.join', defined({ children, until, timeoutSeconds, onTimeout }))
     },
     messages: () => inbox.take(),
     onMessage: (listener) => inbox.listen(listener),

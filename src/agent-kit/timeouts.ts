@@ -2,7 +2,7 @@
  * The limits on a handler's time: how long it may show no progress (`silenceMs`), and how long one
  * call of a tool may take.
  */
-import { sleep, withTimeout } from '../base/time.ts'
+import { sleep, TimedOut, withTimeout } from '../base/time.ts'
 import { BLOCKED_MS } from './lease/blocked.ts'
 
 export interface Silence {
@@ -61,6 +61,9 @@ interface ToolParts {
   signal: AbortSignal
 }
 
+/** The code of the error with which a call of a tool ends that took too long. */
+const TOOL_TIMEOUT = 'tool_timeout'
+
 /**
  * Runs a tool under a limit of its own, whatever the tool does. Progress is stamped at both ends,
  * so a handler that calls many tools need not think of silence. With `heartbeatMs` it is stamped in
@@ -87,6 +90,9 @@ export const runTool = async <Result>(
   const beats = heartbeatMs === undefined ? undefined : beat(heartbeatMs)
   try {
     return await withTimeout(timeoutMs, name, run, signal)
+  } catch (error) {
+    // A todo that fails with it then says so, and the server counts it.
+    throw error instanceof TimedOut ? Object.assign(error, { code: TOOL_TIMEOUT }) : error
   } finally {
     over.abort()
     await beats

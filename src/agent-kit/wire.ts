@@ -118,6 +118,8 @@ export interface ClaimedTodo {
   parentId?: string
   /** What this todo forked, in order. */
   children: Child[]
+  /** When its last join ran out of time; absent where it held, or there was none. */
+  joinTimedOutAt?: string
   /** The endpoint that sent it; null for an operator. */
   sender: string | null
   /** Extensions of A2A that its client asked for and the queue's card declares. */

@@ -36,6 +36,7 @@ import { createSendRate } from '../service/tasks/send-rate.ts'
 import { createSubmitter } from '../service/tasks/submit.ts'
 import { createHooks } from '../service/watch/hooks.ts'
 import { createWatch } from '../service/watch/watch.ts'
+import { answerDoctor } from '../store/doctor/nodes.ts'
 import { topics } from '../store/wake/topics.ts'
 import type { Wakes } from '../store/wake/wake.ts'
 import { createGuard } from '../webhook/guard.ts'
@@ -118,6 +119,7 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
       submitter,
       childTasks,
       revocation,
+      databaseUrl: options.directUrl ?? options.databaseUrl,
     }),
     answerLinks: createAnswerLinks({ ...shared, reply, publicUrl }),
     boardSessions: createBoardSessions({ database, authenticate, adminToken }),
@@ -148,6 +150,7 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
 
   const start = async (): Promise<void> => {
     await wakes.start()
+    answerDoctor(database, wakes)
     for (const wait of waits) wait.start()
     for (const name of (await registry.queues()).keys()) metrics.seedQueue(name)
     supervisor.start()

@@ -7,6 +7,7 @@
  */
 import { VERSION } from '../base/version.ts'
 import { addDev } from './commands/node/dev.ts'
+import { addDoctor } from './commands/node/doctor.ts'
 import { addMigrate } from './commands/node/migrate.ts'
 import { addServe } from './commands/node/serve.ts'
 import { addDeliveries } from './commands/operator/deliveries.ts'
@@ -18,6 +19,7 @@ import { addVend } from './commands/operator/vend.ts'
 import { addAnswer } from './commands/tasks/answer.ts'
 import { addAnswerLink } from './commands/tasks/answer-link.ts'
 import { addCancelRetryWhy } from './commands/tasks/cancel-retry-why.ts'
+import { addFamily } from './commands/tasks/family.ts'
 import { addList } from './commands/tasks/list.ts'
 import { addSend } from './commands/tasks/send.ts'
 import { addShow } from './commands/tasks/show.ts'
@@ -30,6 +32,7 @@ const COMMANDS = [
   addDev,
   addServe,
   addMigrate,
+  addDoctor,
   addQueue,
   addVend,
   addRevoke,
@@ -42,6 +45,7 @@ const COMMANDS = [
   addAnswer,
   addAnswerLink,
   addCancelRetryWhy,
+  addFamily,
   addDeliveries,
 ]
 

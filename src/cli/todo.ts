@@ -3,7 +3,7 @@
  * it: has it ended, does it ask, which one is meant.
  */
 
-import type { Artifact, Message, Part, PriorAttempt } from '../agent-kit/wire.ts'
+import type { Artifact, Child, Message, Part, PriorAttempt } from '../agent-kit/wire.ts'
 import { defined } from '../base/defined.ts'
 import { exactText } from '../base/exact-json.ts'
 import { INTERRUPT_STATES } from '../domain/lifecycle.ts'
@@ -29,6 +29,9 @@ export interface Todo {
   idleSeconds: number | null
   unread: number
   createdAt: string
+  /** While it waits for its children, and until when at most. */
+  join?: { children: string[]; until: string; timeoutAt?: string }
+  joinTimedOutAt?: string
   finishedAt: string | null
   retryOf: string | null
   message: Message | null
@@ -63,6 +66,9 @@ export interface ShownTodo extends Todo {
   attempts: Attempt[]
   events: TodoEvent[]
   deadlines?: Record<string, string | null>
+  /** What is asked at the moment and nobody has answered. */
+  question?: { seq: number; deadline: string | null } | null
+  children: Child[]
 }
 
 export interface TodoPage {

@@ -91,6 +91,19 @@ export const INTERRUPT_TTL = {
 export const INTERRUPT_MAX_WAIT_DEFAULT_SECONDS = 7 * 86_400
 
 /**
+ * How long a holder that has not heartbeated during its wait has, from the answer to its first call. Zero
+ * makes the lease of an answer as long as any other.
+ */
+export const ANSWER_LEASE = {
+  setting: 'answer_lease_seconds',
+  defaultSeconds: 60,
+  maxSeconds: LEASE.maxSeconds,
+} as const
+
+export const isAnswerLease = (value: string): boolean =>
+  /^\d{1,9}$/.test(value) && Number(value) <= ANSWER_LEASE.maxSeconds
+
+/**
  * Seconds until the next try after the `attempt`-th attempt (1-based) failed. `chance` is 0..1. The cap
  * comes after the jitter, so that nothing ever waits longer than `maxSeconds`.
  */

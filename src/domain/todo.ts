@@ -97,7 +97,18 @@ export interface Todo {
   /** What it may do; null is everything. A child's effects are among its parent's. */
   effects: string[] | null
   /** Which children it waits for, and until when; null if it does not wait for any. */
-  join: { children: string[]; until: JoinUntil } | null
+  join: {
+    children: string[]
+    until: JoinUntil
+    /** When the parent goes on all the same, as everywhere on the wire. */
+    timeoutAt?: string
+    /** What becomes then of the children that live. */
+    onTimeout?: OnJoinTimeout
+  } | null
+  /** When its last join ended by the clock; null where it held, or there was none. */
+  joinTimedOutAt: Date | null
+  /** When the answer came to which its holder has not reacted so far. */
+  unheardSince: Date | null
   /** When the open question was answered, if the line was busy then. */
   answeredAt: Date | null
   retryOf: string | null
@@ -107,6 +118,17 @@ export interface Todo {
 
 /** A join holds when all, or any, of the children have ended; `each` holds at every one's end. */
 export type JoinUntil = 'all' | 'any' | 'each'
+
+export const ON_JOIN_TIMEOUT = ['leave', 'cancel'] as const
+type OnJoinTimeout = (typeof ON_JOIN_TIMEOUT)[number]
+
+/** How a parent waits for its children. */
+export interface JoinTerms {
+  until: JoinUntil
+  timeoutSeconds?: number
+  /** `leave` by default. */
+  onTimeout?: OnJoinTimeout
+}
 
 /** A child as its parent sees it. */
 export interface Child {

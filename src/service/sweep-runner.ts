@@ -23,6 +23,8 @@ export type SweepRunner = (
 const SWEEP_OF = {
   reapLease: 'reap',
   reapInterrupt: 'reap',
+  park: 'reap',
+  joinTimeOut: 'timeout',
   revoke: 'reap',
   strand: 'reap',
   cancel: 'reap',

@@ -23,6 +23,7 @@ test('no metric has an id for a label', () => {
     'surface',
     'method',
     'timeout',
+    'limit',
   ]
   expect([...labels].filter((label) => ![...fixed, 'code', 'version'].includes(label))).toEqual([])
 })

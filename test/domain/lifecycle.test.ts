@@ -98,6 +98,7 @@ test('the table is the one of the design: from, to, attempt and ready reason of 
     cancel: 'pending|claimed|input-required|auth-required|failed > canceled canceled',
     reapLease: 'claimed > pending reaped requeued',
     reapInterrupt: 'input-required|auth-required > pending reaped requeued',
+    park: 'input-required|auth-required > same keep',
     timeOut: 'claimed > pending timed_out requeued',
     expire: 'pending|claimed|input-required|auth-required|failed > failed timed_out',
     revoke: 'claimed|input-required|auth-required > pending revoked requeued',
@@ -107,6 +108,7 @@ test('the table is the one of the design: from, to, attempt and ready reason of 
     resumeLater: 'input-required|auth-required > claimed keep',
     answerLater: 'input-required|auth-required > pending released answered',
     joined: 'pending > same keep joined',
+    joinTimeOut: 'pending > same keep join_timeout',
     comeDue: 'pending|failed > same keep retried',
   })
   expect(VERBS.release.refund && VERBS.answer.refund).toBe(true)

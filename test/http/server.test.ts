@@ -263,6 +263,18 @@ describe('HTTP around a call', () => {
     expect(await response.json()).toMatchObject({ id: 1, error: { code: -32013 } })
   })
 
+  test('a queue whose name is malformed is answered as one that does not exist, by the surface', async () => {
+    const { post } = await start()
+    const call = { jsonrpc: '2.0', id: 1, method: 'GetTask', params: { id: 'x' } }
+    const version = { 'A2A-Version': '1.0' }
+    for (const path of ['/a2a/%ff', '/a2a/%ff/', '/a2a/%zz']) {
+      const response = await post(path, call, version)
+      expect(await response.json()).toMatchObject({ jsonrpc: '2.0', id: 1, error: {} })
+      const unknown = await post('/a2a/unknown', call, version)
+      expect(response.status).toBe(unknown.status)
+    }
+  })
+
   test('what is not there is 404 as JSON, and a malformed path 400', async () => {
     const { url } = await start()
     for (const [path, status] of [

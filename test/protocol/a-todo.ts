@@ -42,6 +42,8 @@ export const aTodo = (given: Partial<Todo> = {}): Todo => ({
   line: null,
   front: false,
   answeredAt: null,
+  joinTimedOutAt: null,
+  unheardSince: null,
   retryOf: null,
   idleSeconds: null,
   ...given,

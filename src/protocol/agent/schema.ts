@@ -4,7 +4,16 @@
 import { z } from 'zod'
 import { INTERRUPT_STATES, type InterruptState } from '../../domain/lifecycle.ts'
 import { LEASE } from '../../domain/policy.ts'
-import { artifact, childIds, children, messageFrom, seconds, seq, until } from '../json/fields.ts'
+import {
+  artifact,
+  children,
+  joinMembers,
+  messageFrom,
+  needsTimeout,
+  seconds,
+  seq,
+  timesOut,
+} from '../json/fields.ts'
 import { jsonObject, name, text } from '../json/parts.ts'
 
 export const MAX_WAIT_MS = 60_000
@@ -106,4 +115,4 @@ export const documents = z.strictObject({
 })
 export const child = held({ child: name })
 export const fork = held({ children, key: key.exactOptional() })
-export const join = held({ children: childIds, until })
+export const join = held(joinMembers).refine(timesOut, needsTimeout)

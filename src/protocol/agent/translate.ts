@@ -41,6 +41,7 @@ export const fromClaimed = ({ view, unread, priorAttempts, children }: ClaimedTo
   effects: view.todo.effects,
   ...(view.todo.parentId && { parentId: view.todo.parentId }),
   children: children.map(fromChild),
+  ...(view.todo.joinTimedOutAt && { joinTimedOutAt: fromTime(view.todo.joinTimedOutAt) }),
   deadlines: fromDeadlines(view.todo),
   ...(view.omitted && { omitted: view.omitted }),
 })

@@ -8,7 +8,7 @@ import { z } from 'zod'
 import { defined } from '../../base/defined.ts'
 import { STATE_NAMES } from '../../domain/lifecycle.ts'
 import type { TIMEOUT_NAMES } from '../../domain/policy.ts'
-import type { Message, TodoFilter } from '../../domain/todo.ts'
+import { type Message, ON_JOIN_TIMEOUT, type TodoFilter } from '../../domain/todo.ts'
 import { enumName, ROLES } from './enums.ts'
 import { artifactMembers, jsonObject, name, oneContent, partMembers, text } from './parts.ts'
 
@@ -58,18 +58,38 @@ export const timeouts = z.strictObject({
   heartbeat: limit,
 } satisfies Record<(typeof TIMEOUT_NAMES)[number], unknown>)
 
-const child = z.strictObject({
-  queue: name,
-  message: messageFrom('ROLE_USER'),
-  effects: effects.exactOptional(),
-  deadlineSeconds: seconds().exactOptional(),
-  maxAttempts: z.int().min(1).max(100).exactOptional(),
-})
+const child = z
+  .strictObject({
+    queue: name,
+    message: messageFrom('ROLE_USER'),
+    effects: effects.exactOptional(),
+    /** The older word for the timeout `scheduleToClose`. */
+    deadlineSeconds: seconds().exactOptional(),
+    timeouts: timeouts.exactOptional(),
+    maxAttempts: z.int().min(1).max(100).exactOptional(),
+  })
+  .refine(
+    (given) => given.deadlineSeconds === undefined || !given.timeouts?.scheduleToClose,
+    'names deadlineSeconds or timeouts.scheduleToClose, which say the same',
+  )
 
 /** How many children one call may make, and what a join may wait for. */
 export const children = z.array(child).min(1).max(100)
-export const childIds = z.array(name).min(1).max(1000)
-export const until = z.enum(['all', 'any', 'each'])
+const MAX_JOINED = 1000
+const childIds = z.array(name).min(1).max(MAX_JOINED)
+
+/** What a join says, whoever parks the todo. */
+export const joinMembers = {
+  children: childIds,
+  until: z.enum(['all', 'any', 'each']),
+  timeoutSeconds: seconds().exactOptional(),
+  onTimeout: z.enum(ON_JOIN_TIMEOUT).exactOptional(),
+}
+
+/** For what only means something beside a timeout. */
+export const timesOut = (join: { timeoutSeconds?: number; onTimeout?: unknown }): boolean =>
+  join.onTimeout === undefined || join.timeoutSeconds !== undefined
+export const needsTimeout = { path: ['onTimeout'], error: 'needs timeoutSeconds' }
 
 /**
  * The params of both `todos.list`. A filter matches what equals it, so any text is allowed. Every

@@ -90,6 +90,7 @@ const fromRow = (todo: Todo) => ({
   effects: todo.effects,
   ...(todo.parentId && { parentId: todo.parentId }),
   ...(todo.join && { join: todo.join }),
+  ...(todo.joinTimedOutAt && { joinTimedOutAt: fromTime(todo.joinTimedOutAt) }),
   idleSeconds: todo.idleSeconds === null ? null : Math.floor(todo.idleSeconds),
 })
 

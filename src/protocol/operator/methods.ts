@@ -91,6 +91,12 @@ export const OPERATOR_METHODS: MethodTable = {
     endpointOf,
   ),
 
+  'doctor.run': admin(
+    schema.none,
+    ({ operator }) => operator.diagnose(),
+    ({ ok, checks }) => ({ ok, checks }),
+  ),
+
   'settings.get': admin(
     schema.none,
     ({ operator }) => operator.getSettings(),
@@ -163,7 +169,8 @@ export const OPERATOR_METHODS: MethodTable = {
   ),
   'todos.join': admin(
     schema.join,
-    ({ operator }, { id, children, until }) => operator.join(id, children, until),
+    ({ operator }, { id, children, until, ...limits }) =>
+      operator.join(id, children, until, limits),
     fromTodo,
   ),
   'todos.retry': reading(

@@ -4,19 +4,20 @@
  */
 import { z } from 'zod'
 import { ENDPOINT_VERBS } from '../../domain/endpoint.ts'
-import { LEASE } from '../../domain/policy.ts'
+import { LEASE, TIMEOUT_NAMES } from '../../domain/policy.ts'
 import { DELIVERY_STATES } from '../../domain/push.ts'
 import {
-  childIds,
   children,
   interruptTtl,
+  joinMembers,
   messageFrom,
+  needsTimeout,
   queueName,
   seconds,
   seq,
   timeouts,
+  timesOut,
   todoQueryMembers,
-  until,
 } from '../json/fields.ts'
 import { name, text } from '../json/parts.ts'
 import { card } from './card.ts'
@@ -27,22 +28,33 @@ const count = (min: number, max: number) => z.int().min(min).max(max)
 const concurrency = count(1, 100_000)
 const positive = z.number().positive()
 
+const unsettableTimeouts = z.strictObject(
+  Object.fromEntries(
+    TIMEOUT_NAMES.map((name) => [name, seconds().nullable().exactOptional()]),
+  ) as Record<
+    (typeof TIMEOUT_NAMES)[number],
+    z.ZodExactOptional<z.ZodNullable<ReturnType<typeof seconds>>>
+  >,
+)
+
+/** Null puts the default back in a member's place, or removes the limit. */
 const policy = z.strictObject({
-  maxAttempts: count(1, 100).exactOptional(),
+  maxAttempts: count(1, 100).nullable().exactOptional(),
   backoff: z
     .strictObject({
-      initialSeconds: positive.max(86_400).exactOptional(),
-      factor: z.number().min(1).max(100).exactOptional(),
-      maxSeconds: positive.max(31_536_000).exactOptional(),
-      jitter: z.number().min(0).max(1).exactOptional(),
+      initialSeconds: positive.max(86_400).nullable().exactOptional(),
+      factor: z.number().min(1).max(100).nullable().exactOptional(),
+      maxSeconds: positive.max(31_536_000).nullable().exactOptional(),
+      jitter: z.number().min(0).max(1).nullable().exactOptional(),
     })
+    .nullable()
     .exactOptional(),
-  contexts: z.enum(['serial', 'parallel']).exactOptional(),
-  reentry: z.enum(['explicit', 'question', 'author']).exactOptional(),
-  dedupe: z.enum(['off', 'messageId']).exactOptional(),
+  contexts: z.enum(['serial', 'parallel']).nullable().exactOptional(),
+  reentry: z.enum(['explicit', 'question', 'author']).nullable().exactOptional(),
+  dedupe: z.enum(['off', 'messageId']).nullable().exactOptional(),
   concurrency: concurrency.nullable().exactOptional(),
-  interruptTtlSeconds: interruptTtl.exactOptional(),
-  timeouts: timeouts.exactOptional(),
+  interruptTtlSeconds: interruptTtl.nullable().exactOptional(),
+  timeouts: unsettableTimeouts.nullable().exactOptional(),
   retentionDays: count(0, 36_500).nullable().exactOptional(),
 })
 
@@ -95,7 +107,7 @@ export const send = z.strictObject({
 })
 
 export const fork = z.strictObject({ id: name, children })
-export const join = z.strictObject({ id: name, children: childIds, until })
+export const join = z.strictObject({ id: name, ...joinMembers }).refine(timesOut, needsTimeout)
 
 /** `question` is the seq of the question it is meant for, so that it never answers another one. */
 export const answer = z.strictObject({ id: name, message, question: seq.exactOptional() })

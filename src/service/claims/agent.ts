@@ -15,7 +15,7 @@ import type {
   Attempt,
   Child,
   Failure,
-  JoinUntil,
+  JoinTerms,
   JsonObject,
   Message,
   StoredMessage,
@@ -33,7 +33,7 @@ import { readView } from '../../store/todos/view.ts'
 import { type DocumentPage, documentPage } from '../document-page.ts'
 import type { Parts } from '../parts.ts'
 import type { AnswerSchemas } from '../schemas/answers.ts'
-import { type ChildTasks, type NewChild, narrower } from '../tasks/children.ts'
+import { type ChildTasks, joining, type NewChild, narrower } from '../tasks/children.ts'
 import type { Conversations } from '../tasks/conversations.ts'
 import { deadlineOf, longestWaitSeconds } from '../tasks/questions.ts'
 import { truncate } from '../tasks/text.ts'
@@ -103,7 +103,7 @@ export interface AgentService {
   /** Adds children within the budget of the held todo. */
   fork: HolderVerb<{ children: NewChild[]; key?: string }, { id: string; queue: string }[]>
   /** Parks the held todo until the condition holds. */
-  join: HolderVerb<{ children: string[]; until: JoinUntil }>
+  join: HolderVerb<{ children: string[] } & JoinTerms>
   get(id: string, caller: Caller): Promise<{ view: TodoView; attempts: Attempt[] }>
   /**
    * A page of a todo's documents, for what a claim or `get` has left out; with a fence it is refused to
@@ -147,6 +147,7 @@ const createHeartbeat =
         ? {
             holdSeconds: holdSeconds ?? defaultLeaseSeconds,
             maxWaitSeconds: longestWaitSeconds(await registry.settings()),
+            ...defined({ leaseSeconds }),
           }
         : defined({ leaseSeconds })
     let verb: 'heartbeat' | 'hold' = 'heartbeat'
@@ -231,13 +232,13 @@ export const createAgentService = (parts: AgentParts): AgentService => {
         return { parent, clientId: endpoint.id }
       })
     },
-    join: async ({ children, until, ...held }, caller) => {
-      const joining = async (): Promise<Todo> => {
+    join: async ({ children, until, timeoutSeconds, onTimeout, ...held }, caller) => {
+      const parking = async (): Promise<Todo> => {
         await inbox.readOwn(held, endpointWith(caller, 'work'))
-        const change = { children, joinUntil: until }
+        const change = { children, ...joining({ until, timeoutSeconds, onTimeout }) }
         return childTasks.join(held.id, children, () => move('join', held, caller, change))
       }
-      return repeats.orRepeated(joining(), 'join', held, caller)
+      return repeats.orRepeated(parking(), 'join', held, caller)
     },
 
     get: async (id, caller) => {

@@ -24,7 +24,7 @@ export interface Claim {
   claimant?: string
 }
 
-export type ClaimedTodo = Omit<ClaimedRow, 'tookOver' | 'neverStarted'>
+export type ClaimedTodo = Omit<ClaimedRow, 'tookOver' | 'neverStarted' | 'unheard'>
 
 interface ClaimParts extends Pick<Parts, 'database' | 'registry' | 'metrics'> {
   holder: Holder
@@ -164,7 +164,7 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
   }
 
   const count = (claimed: readonly ClaimedRow[]): void => {
-    for (const { view, tookOver, neverStarted } of claimed) {
+    for (const { view, tookOver, neverStarted, unheard } of claimed) {
       const { queue } = view.todo
       metrics.todosClaimed.inc({ queue })
       if (tookOver) {
@@ -172,6 +172,7 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
         metrics.attemptsEnded.inc({ queue, outcome: 'lease_expired' })
       }
       if (neverStarted) metrics.attemptsNeverStarted.inc({ queue })
+      if (unheard) metrics.answersUnheard.inc({ queue })
     }
   }
 

@@ -83,7 +83,11 @@ export const createEndpoints = ({ database, revocation }: EndpointParts): Endpoi
     },
     updateEndpoint: async (id, change) => {
       await requireQueues(change.queues)
-      return orNotFound(await updateEndpoint(database, id, change))
+      const endpoint = orNotFound(await updateEndpoint(database, id, change))
+      if (change.verbs !== undefined && !endpoint.verbs.includes('work')) {
+        await revocation.settleIdle(id)
+      }
+      return endpoint
     },
   }
 }

@@ -8,6 +8,7 @@ import type {
   Attempt,
   Child,
   Fact,
+  JoinTerms,
   JoinUntil,
   Message,
   Receipt,
@@ -16,7 +17,8 @@ import type {
   TodoView,
 } from '../../domain/todo.ts'
 import type { Why } from '../../domain/why.ts'
-import { readQueues } from '../../store/admin/queues.ts'
+import { readQueues, readUnservedQueues, type UnservedQueue } from '../../store/admin/queues.ts'
+import type { Diagnosis } from '../../store/doctor/doctor.ts'
 import { readChildren } from '../../store/move/children.ts'
 import { transitionOne } from '../../store/move/move.ts'
 import { readAttempts } from '../../store/todos/attempts.ts'
@@ -27,13 +29,14 @@ import { type DocumentPage, documentPage } from '../document-page.ts'
 import type { Parts } from '../parts.ts'
 import type { Revocation } from '../sweeps/revocation.ts'
 import { cancelTodo } from '../tasks/cancel.ts'
-import type { ChildTasks, NewChild } from '../tasks/children.ts'
+import { type ChildTasks, joining, type NewChild } from '../tasks/children.ts'
 import type { Send } from '../tasks/client.ts'
 import { type Question, questionsOf } from '../tasks/questions.ts'
 import type { Reply } from '../tasks/reply.ts'
 import { createRetry } from '../tasks/retry.ts'
 import type { SendRate } from '../tasks/send-rate.ts'
 import type { Submitter } from '../tasks/submit.ts'
+import { createDoctor } from './doctor.ts'
 import { createEndpoints, type EndpointService } from './endpoints.ts'
 import { createQueues, type QueueService } from './queues.ts'
 import { createSettings, type SettingsService } from './settings.ts'
@@ -68,15 +71,27 @@ export interface OperatorService extends QueueService, EndpointService, Settings
   /** Adds children to any live todo, within its budget. */
   fork(id: string, children: NewChild[]): Promise<{ id: string; queue: string }[]>
   /** Parks a todo that is held until the condition holds; its holder is fenced out. */
-  join(id: string, children: string[], until: JoinUntil): Promise<TodoView>
+  join(
+    id: string,
+    children: string[],
+    until: JoinUntil,
+    limits?: Omit<JoinTerms, 'until'>,
+  ): Promise<TodoView>
   /** Makes a new todo with the message of a dead letter. Refuses: wrong_state, duplicate. */
   retry(id: string): Promise<TodoView>
+  /** Queues with todos that wait for an agent, from which no live endpoint may claim; by name. */
+  unservedQueues(): Promise<UnservedQueue[]>
   /** What this todo waits for, since when, until when, and what would move it. */
   why(id: string, caller: Caller): Promise<Why>
   cancel(id: string): Promise<TodoView>
+  /** Looks at the installation; those who ask while that goes on are given the same. */
+  diagnose(): Promise<Diagnosis>
 }
 
-interface OperatorParts extends Pick<Parts, 'database' | 'registry' | 'metrics' | 'pages'> {
+interface OperatorParts
+  extends Pick<Parts, 'database' | 'registry' | 'metrics' | 'pages' | 'wakes'> {
+  /** Without the pooler, if there is one. */
+  databaseUrl: string
   reply: Reply
   sendRate: SendRate
   submitter: Submitter
@@ -100,6 +115,7 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     ...createEndpoints(parts),
     ...createSettings(parts),
     why: createWhy(parts),
+    unservedQueues: () => readUnservedQueues(database),
 
     list: async (filter, caller) => {
       const scope = watchScope(caller)
@@ -135,12 +151,12 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
         return { parent, clientId: parent.clientId }
       })
     },
-    join: async (id, children, until) => {
+    join: async (id, children, until, limits) => {
       const { todo } = orNotFound(await readBrief(database, id, EVERYTHING))
       const { owner, fence, state } = todo
       await childTasks.join(id, children, async () => {
         if (!owner) throw new Refusal('wrong_state', { id, state })
-        const change = { endpoint: owner, fence, children, joinUntil: until }
+        const change = { endpoint: owner, fence, children, ...joining({ until, ...limits }) }
         return transitionOne(database, 'join', id, change, EVERYTHING)
       })
       return find(id)
@@ -149,6 +165,7 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
       const dead = orNotFound(await readEnds(database, id, EVERYTHING))
       return find((await retry(dead)).id)
     },
+    diagnose: createDoctor(parts),
     cancel: (id) => cancelTodo(database, metrics, id, EVERYTHING),
   }
 }

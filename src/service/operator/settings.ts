@@ -2,9 +2,11 @@
 import { fitsHolding, HOLDS } from '../../domain/budget.ts'
 import { invalid } from '../../domain/errors.ts'
 import {
+  ANSWER_LEASE,
   IDEMPOTENCY_WINDOW,
   INTERRUPT_MAX_WAIT_DEFAULT_SECONDS,
   INTERRUPT_TTL,
+  isAnswerLease,
   isIdempotencyWindow,
 } from '../../domain/policy.ts'
 import { PUSH_LIMITS, PUSH_SETTINGS } from '../../domain/push.ts'
@@ -52,6 +54,11 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     INTERRUPT_MAX_WAIT_DEFAULT_SECONDS,
     /^[1-9]\d{0,8}$/,
   ),
+  [ANSWER_LEASE.setting]: {
+    help: `seconds a holder that was silent during its wait has from the answer to its first call, up to ${ANSWER_LEASE.maxSeconds}; 0: a whole lease`,
+    unset: ANSWER_LEASE.defaultSeconds,
+    accepts: isAnswerLease,
+  },
   sse_retry_ms: matching(
     'milliseconds a client waits before it reconnects an event stream',
     SSE_RETRY_MS,

@@ -61,6 +61,7 @@ export const createSweep = (parts: SweepParts): Sweep => {
     const { queue } = moved.todo
     metrics.todoLeasesExpired.inc({ queue })
     if (moved.neverStarted) metrics.attemptsNeverStarted.inc({ queue })
+    if (moved.unheard) metrics.answersUnheard.inc({ queue })
     countEnded(metrics, moved, 'reaped')
   }
 
@@ -68,6 +69,8 @@ export const createSweep = (parts: SweepParts): Sweep => {
     countReaped(moved)
     metrics.interruptLeasesReclaimed.inc({ queue: moved.todo.queue })
   }
+
+  const countParked = ({ todo: { queue } }: Moved): void => metrics.waitHoldersLost.inc({ queue })
 
   const countTimedOut = (moved: Moved): void => {
     metrics.timeouts.inc({ queue: moved.todo.queue, timeout: moved.timeout ?? 'unknown' })
@@ -96,7 +99,7 @@ export const createSweep = (parts: SweepParts): Sweep => {
   return {
     reap: async () => {
       // This comes first, so that no sweep requeues into a queue that only a dead endpoint serves.
-      counted('revoked', await revocation.settleDead())
+      counted('revoked', (await revocation.settleDead()) + (await revocation.settleIdle(null)))
       const failures: unknown[] = []
       // A step that fails does not keep the others from running.
       const step = async (sweep: string, run: () => Promise<number>): Promise<number> => {
@@ -114,6 +117,9 @@ export const createSweep = (parts: SweepParts): Sweep => {
         const change = { ttlSeconds: await interruptTtl(), cause: 'interrupt_expired' }
         return sweepRunner('reapInterrupt', change, countReclaimed)
       })
+      // What is past its deadline has gone by now, and is not parked first.
+      const parked = await step('holder', () => sweepRunner('park', {}, countParked))
+      if (parked > 0) log.info({ count: parked }, 'parked waits of holders that are gone')
       await step('line', conversations.sweep)
       await step('family', childTasks.sweep)
       const count = leases + interrupts
@@ -123,7 +129,19 @@ export const createSweep = (parts: SweepParts): Sweep => {
     },
     timeOut: async () => {
       const requeued = await sweepRunner('timeOut', {}, countTimedOut)
-      return counted('timeout', requeued + (await sweepRunner('expire', {}, countTimedOut)))
+      const expired = await sweepRunner('expire', {}, countTimedOut)
+      const overdue: string[] = []
+      const joins = await sweepRunner(
+        'joinTimeOut',
+        {},
+        ({ todo: { id, queue, joinTimedOutAt } }) => {
+          if (!joinTimedOutAt) return
+          metrics.joinTimeouts.inc({ queue })
+          overdue.push(id)
+        },
+      )
+      if (overdue.length > 0) await childTasks.cancelLeft(overdue)
+      return counted('timeout', requeued + expired + joins)
     },
     comeDue: async () => counted('come_due', await sweepRunner('comeDue')),
     place: async () => {

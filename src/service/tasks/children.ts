@@ -10,11 +10,14 @@
 import { defined } from '../../base/defined.ts'
 import { idFrom, newId } from '../../base/uuid.ts'
 import { invalid, isRefusal, Refusal } from '../../domain/errors.ts'
-import type { Message, Todo } from '../../domain/todo.ts'
+import { TIMEOUT_NAMES, type Timeouts } from '../../domain/policy.ts'
+import type { JoinTerms, Message, Todo } from '../../domain/todo.ts'
 import { addTodo, type NewTodo } from '../../store/move/add.ts'
+import type { Change } from '../../store/move/change.ts'
 import {
   countLiveChildren,
   readCutShort,
+  readLeftByJoins,
   readStalledJoins,
   readStranger,
 } from '../../store/move/children.ts'
@@ -25,7 +28,7 @@ import { topics } from '../../store/wake/topics.ts'
 import { countEnded } from '../count-ended.ts'
 import type { Parts } from '../parts.ts'
 import { sweepEach } from '../sweep-runner.ts'
-import { cancelBelow } from './cancel.ts'
+import { cancelBelow, cancelIfLive } from './cancel.ts'
 import { excerpt } from './text.ts'
 
 /** A child to be made. What it leaves out comes from its parent, or from its queue. */
@@ -33,7 +36,10 @@ export interface NewChild {
   queue: string
   message: Message
   effects?: string[]
+  /** The same as `timeouts.scheduleToClose`. */
   deadlineSeconds?: number
+  /** None is longer than its parent's own. */
+  timeouts?: Timeouts
   maxAttempts?: number
 }
 
@@ -63,6 +69,39 @@ export const shrink = (
   throw new Refusal('forbidden', { refused }, `The budget has no ${refused.join(', ')} to give`)
 }
 
+const deadlineOf = ({ deadlineSeconds }: NewChild): Timeouts =>
+  defined({ scheduleToClose: deadlineSeconds })
+
+/** Of the timeouts that are asked for a child, each at most what its parent has; its end is a moment. */
+const within = (asked: Timeouts, parent: Todo): Timeouts => {
+  const bounds: Record<keyof Timeouts, number | null> = {
+    scheduleToStart: parent.scheduleToStartSeconds,
+    startToClose: parent.startToCloseSeconds,
+    heartbeat: parent.heartbeatSeconds,
+    scheduleToClose: null,
+  }
+  const bounded = (name: keyof Timeouts): number | undefined =>
+    asked[name] && Math.min(asked[name], bounds[name] ?? Number.POSITIVE_INFINITY)
+  return defined(
+    Object.fromEntries(TIMEOUT_NAMES.map((name) => [name, bounded(name)])) as Record<
+      keyof Timeouts,
+      number | undefined
+    >,
+  )
+}
+
+/** What a join brings to its move. */
+export const joining = ({
+  until,
+  timeoutSeconds,
+  onTimeout,
+}: { [K in keyof JoinTerms]: JoinTerms[K] | undefined } & Pick<JoinTerms, 'until'>): Change =>
+  defined({
+    joinUntil: until,
+    joinSeconds: timeoutSeconds,
+    joinCancels: onTimeout === 'cancel' || undefined,
+  })
+
 /** Of the parent's: by which children are known when they are asked for again. */
 interface Once {
   parentId: string
@@ -86,6 +125,8 @@ export interface ChildTasks {
   retry(dead: Todo, todo: Omit<NewTodo, 'parent'>): Promise<Todo>
   /** Parks the parent by this move. Refuses ids that are not its children. */
   join(parentId: string, children: readonly string[], move: () => Promise<Moved>): Promise<Todo>
+  /** Cancels the children that joins of these parents were to cancel when their time was up. */
+  cancelLeft(parents: readonly string[]): Promise<void>
   /** Wakes parents that missed it, and goes on with cascades cut short; how many todos. */
   sweep(): Promise<number>
   start(): void
@@ -136,7 +177,7 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
     const queue = await registry.queue(child.queue)
     const { timeouts, maxAttempts } = queue?.policy ?? {}
     const contextId = newId()
-    const deadline = child.deadlineSeconds ?? timeouts?.scheduleToClose
+    const asked = within({ ...child.timeouts, ...deadlineOf(child) }, parent)
     const effects = shrink(parent.effects, child.effects)
     const added = await addTodo(session, {
       id,
@@ -146,7 +187,7 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
       priority: parent.priority,
       maxAttempts: child.maxAttempts ?? maxAttempts ?? 1,
       message: { ...child.message, role: 'ROLE_USER', taskId: id, contextId },
-      timeouts: { ...timeouts, ...defined({ scheduleToClose: deadline }) },
+      timeouts: { ...timeouts, ...asked },
       detail: { text: excerpt(child.message) },
       parent: { id: parent.id, depth: parent.depth + 1, closeAt: parent.closeAt },
       ...(effects && { effects }),
@@ -162,6 +203,17 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
   const look = async (parentId: string): Promise<void> => {
     await tryTransition(database, 'joined', parentId, {})
   }
+
+  /** A child that ends meanwhile is left as it ended. */
+  const cancelLeft = (parents: readonly string[] | null): Promise<number> =>
+    sweepEach(
+      (due) => readLeftByJoins(database, due, parents),
+      async (id) => {
+        await cancelIfLive(database, metrics, id)
+        return true
+      },
+      notMoved,
+    )
 
   return {
     fork: async (children, once, lock) => {
@@ -214,8 +266,11 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
       await look(parentId)
       return moved.todo
     },
+    cancelLeft: async (parents) => {
+      await cancelLeft(parents)
+    },
     sweep: async () => {
-      let orphans = 0
+      let orphans = await cancelLeft(null)
       const cascade = async (id: string): Promise<boolean> => {
         const ended = await cancelBelow(database, metrics, [id])
         orphans += ended

@@ -5,7 +5,7 @@ import { isUuid } from '../../base/uuid.ts'
 import type { Endpoint, EndpointVerb } from '../../domain/endpoint.ts'
 import { INTERRUPT_STATES, OPEN_STATES } from '../../domain/lifecycle.ts'
 import { limitChanged } from '../move/concurrency.ts'
-import { inStates, LIVE } from '../move/conditions.ts'
+import { inStates, isServed, LIVE } from '../move/conditions.ts'
 import { type Session, type Statement, statement, type Values } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
 import { $, sql } from '../postgres/sql.ts'
@@ -169,9 +169,7 @@ export const updateEndpoint = (
 
 const served = statement<{ queue: string }>(
   'queues_served',
-  sql`select w.queue from unnest(${$.queues}::text[]) as w(queue) where exists (
-    select from endpoints e where w.queue = any(e.queues) and 'work' = any(e.verbs)
-      and ${LIVE})`,
+  sql`select w.queue from unnest(${$.queues}::text[]) as w(queue) where ${isServed('w.queue')}`,
 )
 
 /** Those of these queues that some live endpoint may still claim from. */
@@ -222,3 +220,16 @@ export const readDeadHolders = (
   session: Session,
   endpointId: string | null,
 ): Promise<{ owner: string; queue: string }[]> => session.run(deadHolders, { endpoint: endpointId })
+
+const idleHolders = plannedEachTime<{ owner: string; queue: string }>(
+  'endpoints_idle_holders',
+  sql`select distinct t.owner, t.queue from todos t join endpoints e on e.id = t.owner
+  where ${inStates(OPEN_STATES)} and ${LIVE} and not ('work' = any(e.verbs))
+    and (${$.endpoint}::uuid is null or t.owner = ${$.endpoint}::uuid)`,
+)
+
+/** Live endpoints (or this one, if it is) that still hold todos and may not work any more, and where. */
+export const readIdleHolders = (
+  session: Session,
+  endpointId: string | null,
+): Promise<{ owner: string; queue: string }[]> => session.run(idleHolders, { endpoint: endpointId })

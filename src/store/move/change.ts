@@ -57,6 +57,9 @@ export interface Change {
   /** Join: for which children, and until when. */
   children?: readonly string[]
   joinUntil?: JoinUntil
+  /** Join: how long at most, and whether the children that live by then are canceled. */
+  joinSeconds?: number
+  joinCancels?: boolean
   /** Adopt: the child that is made anew, and the one it is from now on. */
   retry?: { of: string; by: string }
   /** Messages up to this seq are handled. */
@@ -142,6 +145,8 @@ const withDocuments = (change: Change, documents: Written): Record<string, unkno
   question: change.question,
   children: change.children,
   join_until: change.joinUntil,
+  join_seconds: change.joinSeconds,
+  join_cancels: change.joinCancels,
   retry_of: change.retry?.of,
   retry_by: change.retry?.by,
   through: change.through,

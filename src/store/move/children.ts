@@ -96,6 +96,38 @@ const cutShortStatement = statement<{ id: string }>(
 export const readCutShort = async (session: Session, { limit, except }: Due): Promise<string[]> =>
   (await session.run(cutShortStatement, { limit, except })).map(({ id }) => id)
 
+const leftStatement = statement<{ id: string }>(
+  'children_left_by_joins',
+  sql`select c.id from todos c join todos p on p.id = c.parent_id
+  where c.parent_id is not null and c.finished_at is null
+    and (${$.parents}::uuid[] is null or c.parent_id = any(${$.parents}::uuid[]))
+    and p.join_cancels and p.join_until is null and p.join_timeout_at is not null
+    and c.id = any(p.join_ids)
+    and c.id <> all(coalesce(${$.except}::uuid[], '{}'))
+  limit ${$.limit}::int`,
+)
+
+/** Children that live although the join for them has timed out and was to cancel them then. */
+export const readLeftByJoins = async (
+  session: Session,
+  { limit, except }: Due,
+  parents: readonly string[] | null,
+): Promise<string[]> =>
+  (await session.run(leftStatement, { limit, except, parents })).map(({ id }) => id)
+
+const joinedStatement = statement<Omit<Child, 'result' | 'resultBytes'>>(
+  'children_joined',
+  sql`select c.id, c.queue, c.state, c.next_retry_at is not null as retrying
+  from todos t join todos c on c.id = any(t.join_ids)
+  where t.id = ${$.id}::uuid order by c.lined_at, c.id`,
+)
+
+/** The children that a parent waits for, in the order they were made, without their results. */
+export const readJoined = (
+  session: Session,
+  id: string,
+): Promise<Omit<Child, 'result' | 'resultBytes'>[]> => session.run(joinedStatement, { id })
+
 const joinsStatement = statement<{ id: string }>('joins_stalled', STALLED_JOINS)
 
 /** Parents whose join holds and who have not been told. */

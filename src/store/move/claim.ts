@@ -1,6 +1,6 @@
 /** The claim, together with everything the claimant needs to begin, in one statement. */
 
-import { NEVER_STARTED } from '../../domain/lifecycle.ts'
+import { ANSWER_UNHEARD, NEVER_STARTED } from '../../domain/lifecycle.ts'
 import type { Attempt, Child, StoredMessage, TodoView } from '../../domain/todo.ts'
 import type { Session } from '../postgres/database.ts'
 import { sql } from '../postgres/sql.ts'
@@ -19,6 +19,8 @@ export interface ClaimedRow {
   tookOver: boolean
   /** And that holder was never heard of after its claim. */
   neverStarted: boolean
+  /** Or not since its question had been answered. */
+  unheard: boolean
   children: Child[]
 }
 
@@ -85,17 +87,19 @@ export const readClaimed = async (
   const [first] = moved
   // What does not fit into a claim is claimed by itself.
   const large = first?.extra.large ? await largeView(session, first.extra) : null
-  const claimed = moved.map(({ todo, from, neverStarted, extra }) => {
+  const claimed = moved.map(({ todo, from, neverStarted, unheard, extra }) => {
+    const cause = neverStarted ? NEVER_STARTED : unheard ? ANSWER_UNHEARD : null
     const view = large ?? toView(extra, true)
     const owed = new Set(extra.owed ?? [])
     return {
       view,
       unread: view.messages.filter(({ seq }) => owed.has(seq)),
       priorAttempts: ATTEMPT.revive(extra.prior).map((attempt) =>
-        closedNow(attempt, todo.updatedAt, neverStarted ? NEVER_STARTED : null),
+        closedNow(attempt, todo.updatedAt, cause),
       ),
       tookOver: from === 'claimed',
       neverStarted,
+      unheard,
       children: extra.children ?? [],
     }
   })

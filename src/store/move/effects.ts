@@ -4,6 +4,7 @@
  * its line. Each is one more `with` of the statement, reading the rows of `moved` as `m`.
  */
 import {
+  ANSWER_UNHEARD,
   dispositionOf,
   INTERRUPT_STATES,
   NEVER_STARTED,
@@ -38,12 +39,18 @@ ending as materialized (
 closed as (
   update attempts a set
     ended_at = e.ended_at, outcome = '${outcome}', disposition = e.disposition,
-    summary = e.summary, cause = e.cause, last_heartbeat_at = e.former_heartbeat_at,
+    summary = e.summary, cause = coalesce(e.cause, a.cause), last_heartbeat_at = e.former_heartbeat_at,
     progress_at = e.former_progress_at, lease_expires_at = e.former_lease_expires_at
   from ending e
   where a.todo_id = e.id and a.seq = e.seq and coalesce(a.ended_at, 'infinity') = 'infinity'
     and a.todo_id = any(array(select o.id from ending o))
   returning a.todo_id)`
+
+/** The attempt stays open, and its todo without a holder. */
+const markAttempt = (cause: string): Sql => sql`
+marked as (
+  update attempts a set cause = '${cause}' from moved m
+  where a.todo_id = m.id and a.seq = m.attempts_total and a.todo_id = any(array(select o.id from moved o)))`
 
 /** How many attempts of one todo are kept; a todo that is handed back for ever has no more. */
 const ATTEMPTS_KEPT = 100
@@ -156,18 +163,20 @@ const causeOf = (verb: Verb): SqlPart => {
   if (verbSql(verb).timeout) return 'm.timeout'
   const brought = sql`${$.cause}::text`
   return rule(verb).refund === 'never started'
-    ? sql`case when m.never_started then '${NEVER_STARTED}' else ${brought} end`
+    ? sql`case when m.never_started then '${NEVER_STARTED}'
+      when m.unheard then '${ANSWER_UNHEARD}' else ${brought} end`
     : brought
 }
 
 /** All that a verb writes beside the row, in the order it is written. */
 export const effects = (verb: Verb): Sql => {
   const { attempt, event, by, to } = rule(verb)
-  const { message, artifact, result, direct } = verbSql(verb)
+  const { message, artifact, result, direct, marks } = verbSql(verb)
   const clauses = [
     attempt !== 'keep' &&
       closeAttempt(attempt === 'open' ? 'lease_expired' : attempt, causeOf(verb)),
     attempt === 'open' && OPEN_ATTEMPT,
+    marks && markAttempt(marks),
     message && addMessage(verb, message),
     leavesFront(verb) && PROMOTE_NEXT,
     artifact && ADD_ARTIFACT,

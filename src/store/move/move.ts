@@ -67,6 +67,8 @@ export interface Moved {
   timeout: string | null
   /** The attempt that it ended was never heard of after its claim, and its lease ran out. */
   neverStarted: boolean
+  /** Or nothing came of its holder once its question had been answered. */
+  unheard: boolean
   /** Who is next in the line whose front it left. */
   nextInLine: string | null
   /** That one has an answer, and is resumed by a statement of its own. */
@@ -75,7 +77,8 @@ export interface Moved {
 }
 
 /** The todo's own columns, and beside them what the statement answers of the move. */
-type MovedRow = Todo & Omit<Moved, 'todo' | 'neverStarted'> & { neverStarted?: boolean }
+type MovedRow = Todo &
+  Omit<Moved, 'todo' | 'neverStarted' | 'unheard'> & { neverStarted?: boolean; unheard?: boolean }
 
 type Way = 'one' | 'due' | 'batch' | 'line'
 
@@ -121,6 +124,7 @@ const toMoved = (row: MovedRow): Moved => ({
   ready: row.ready,
   timeout: row.timeout,
   neverStarted: row.neverStarted ?? false,
+  unheard: row.unheard ?? false,
   nextInLine: row.nextInLine,
   answerWaits: row.answerWaits,
   hasWebhooks: row.hasWebhooks,

@@ -25,6 +25,7 @@ test('the table has every method of the operator API', () => {
     'endpoints.revoke',
     'endpoints.rotate',
     'endpoints.update',
+    'doctor.run',
     'settings.get',
     'settings.set',
     'settings.unset',

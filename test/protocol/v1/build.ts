@@ -43,6 +43,8 @@ const todo = (members: Partial<Todo> = {}): Todo => ({
   line: null,
   front: false,
   answeredAt: null,
+  joinTimedOutAt: null,
+  unheardSince: null,
   retryOf: null,
   idleSeconds: null,
   ...members,

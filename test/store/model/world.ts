@@ -29,6 +29,9 @@ export const SETS: Record<Age, string> = {
   expire: `interrupted_at = now() - interval '25 hours', interrupt_held_until = null`,
   silence: `progress_at = now() - interval '601 seconds', alarm_at = now()`,
   late: 'close_at = now(), alarm_at = now()',
+  gone: `lease_expires_at = now() - interval '1 second', wait_probe_at = now() - interval '1 second',
+    interrupt_held_until = now() - interval '1 second'`,
+  overdue: `join_timeout_at = now() - interval '1 second', alarm_at = now()`,
 }
 
 /** No word of the holder comes in the very millisecond of its claim. */
@@ -60,6 +63,7 @@ export const changeOf = (row: Pick<Row, 'fence'>, step: Step, ids: readonly stri
     maxWaitSeconds: 604_800,
     children: step.children.map((child) => ids[child]!),
     joinUntil: step.until,
+    ...(step.timeout && { joinSeconds: 3600 }),
     message: message(by === 'client' ? 'ROLE_USER' : 'ROLE_AGENT'),
     artifact: { id: 'a', json: '{"artifactId":"a","parts":[]}', append: false, lastChunk: false },
     ttlSeconds: 86_400,
@@ -118,7 +122,11 @@ export const createWorld = (database: Database): World => {
           finished_at is not null as finished, ready_reason is not null as bell,
           (select count(*)::int from attempts where todo_id = t.id and ended_at is null) as open,
           coalesce((select cause = 'never_started' from attempts where todo_id = t.id
-            and ended_at is not null order by seq desc limit 1), false) as unstarted
+            and ended_at is not null order by seq desc limit 1), false) as unstarted,
+          unheard_since is not null as unheard,
+          join_until is null and join_timeout_at is not null as timed_out,
+          exists (select from attempts where todo_id = t.id and ended_at is null
+            and cause = 'holder_lost') as lost
         from todos t join unnest($1::uuid[]) with ordinality as w(id, place) using (id)
         order by place`,
         [ids],
@@ -141,6 +149,9 @@ export const createWorld = (database: Database): World => {
           bell: row.bell,
           open: row.openAttempts,
           unstarted: row.unstarted,
+          unheard: row.unheard,
+          timed_out: row.timedOut,
+          lost: row.lost,
         })),
       )
       await expectTotals(database, client)

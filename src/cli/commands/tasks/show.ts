@@ -51,13 +51,22 @@ const printState = (todo: ShownTodo): void => {
   }
 }
 
+/** Until when its open question may be answered; an older server says nothing of it. */
+const answerUntil = ({ question }: ShownTodo): string => {
+  if (!question) return '-'
+  return question.deadline === null ? 'no deadline' : localMoment(question.deadline)
+}
+
 /** Everything that ends a wait by itself, from the row and from the server's list if it has one. */
 const deadlines = (todo: ShownTodo): [string, string][] => [
   ['lease until', localMoment(todo.leaseExpiresAt)],
   ['asked at', localMoment(todo.interruptedAt)],
+  ['answer until', answerUntil(todo)],
   ['held until', localMoment(todo.heldUntil)],
   ['due at', localMoment(todo.dueAt)],
   ['retry at', localMoment(todo.nextRetryAt)],
+  ['waits until', localMoment(todo.join?.timeoutAt)],
+  ['join ran out at', localMoment(todo.joinTimedOutAt)],
   ...Object.entries(todo.deadlines ?? {}).map(([name, at]): [string, string] => [
     name,
     localMoment(at),

@@ -83,10 +83,11 @@ const line = (
 const shortId = (id: string): string => id.slice(-8)
 
 /** What an event carried, on one line. */
-export const eventDetail = ({ detail, claimant, to }: TodoEvent): string => {
+export const eventDetail = ({ verb, detail, claimant, to }: TodoEvent): string => {
   const { text, note: said, percent, error, retryAt } = detail ?? {}
   const parts = [
     to === 'claimed' && claimant !== null ? `by ${claimant}` : '',
+    verb === 'park' ? `parked: ${claimant ?? 'its holder'} has stopped` : '',
     text ?? '',
     said ?? '',
     percent === undefined ? '' : `${percent}%`,

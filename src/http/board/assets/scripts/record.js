@@ -242,9 +242,10 @@ export const family = ({ parentId, children, retryOf, waitsBehind }) => {
   return section('Family', html`<ul class="family">${items}</ul>`, 'Belongs to')
 }
 
-const detail = ({ detail, claimant, ready, to }) =>
+const detail = ({ verb, detail, claimant, ready, to }) =>
   [
     to === 'claimed' && claimant ? `by ${claimant}` : '',
+    verb === 'park' ? `parked: ${claimant ?? 'its agent'} has stopped` : '',
     ready ? `ready: ${ready}` : '',
     detail?.text,
     detail?.note,
