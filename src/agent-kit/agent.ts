@@ -53,7 +53,7 @@ export interface AgentOptions {
   maxBlockedMs?: number
   /** Its label in attempts and on the board. Default: host, process and a random part. */
   claimant?: string
-  /** Default: `acknowledge`. */
+  /** Default: `release`. */
   unread?: UnreadPolicy
   /** A pino logger fits. Default: warnings and errors to stderr. */
   log?: AgentLog
@@ -102,7 +102,7 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
       handler,
       leaseSeconds: options.leaseSeconds,
       silenceMs: options.silenceMs,
-      unread: options.unread ?? 'acknowledge',
+      unread: options.unread ?? 'release',
       log,
     })
     active.set(todo.id, attempt)

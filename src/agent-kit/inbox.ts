@@ -34,8 +34,12 @@ export interface Inbox {
   readonly hasListener: boolean
   /** Waits until the listener has had everything. Rejects with what the listener threw. */
   allHandled(): Promise<void>
-  /** Counts everything that has arrived as given. */
-  giveUp(): void
+  /** What has arrived so far is in the todo that the handler is given. */
+  begin(): void
+  /** True where something has arrived that nobody was given. */
+  readonly hasUnseen: boolean
+  /** Counts what came with the todo as given; with `unseen` everything that has arrived. */
+  giveUp(unseen: boolean): void
   /** Everything up to here was given; undefined where nothing was. */
   readonly through: number | undefined
   /**
@@ -83,6 +87,8 @@ export const openInbox = (
 ): Inbox => {
   let pending: OwedMessage[] = []
   let seen = 0
+  /** Up to here the messages are in the todo that the handler was given. */
+  let withTodo = 0
   /** The message the listener is busy with. */
   let busyWith: OwedMessage | null = null
   let listener: Listener | null = null
@@ -163,9 +169,17 @@ export const openInbox = (
     return found.message
   }
 
+  const isUnseen = ({ seq }: OwedMessage): boolean => seq > withTodo
+
   add(initial)
 
   return {
+    begin() {
+      withTodo = seen
+    },
+    get hasUnseen() {
+      return pending.some(isUnseen)
+    },
     add(messages) {
       add(messages)
       handOn()
@@ -204,8 +218,8 @@ export const openInbox = (
       handOn()
       await handling
     },
-    giveUp() {
-      pending = []
+    giveUp(unseen) {
+      pending = unseen ? [] : pending.filter(isUnseen)
     },
     get through() {
       const open = busyWith ?? pending[0]
