@@ -19,6 +19,7 @@ export {
   AttemptEnded,
   ConnectionError,
   DocumentError,
+  EffectDenied,
   NonRetryable,
   QuestionWithdrawn,
 } from './agent-kit/errors.ts'

@@ -197,10 +197,7 @@ const complete = async (
 ): Promise<void> => {
   const ending = endingOf(outcome)
   for (let round = 1; round <= COMPLETE_ROUNDS; round++) {
-    if (!inbox.hasListener) {
-      inbox.giveUp(unread === 'acknowledge')
-      if (inbox.hasUnseen) break
-    }
+    if (!inbox.hasListener && !inbox.giveUp(unread === 'acknowledge')) break
     const through = inbox.through
     try {
       return await hold.end('todos.complete', defined({ ...ending, acknowledge: through }))

@@ -127,7 +127,8 @@ export interface Context {
   onMessage(listener: Listener): void
   /**
    * Runs a tool under a time limit of its own, whatever the tool does; progress is stamped at both
-   * ends, and with `heartbeatMs` in between. Rejects with TimedOut. A number stands for
+   * ends, and with `heartbeatMs` in between. Rejects with TimedOut, and with EffectDenied where the
+   * todo's effects lack the tool's name, or the `effect` that it names. A number stands for
    * `timeoutMs`.
    */
   tool<Result>(
@@ -249,7 +250,7 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
     onMessage: (listener) => inbox.listen(listener),
     tool: (name, limits, run) =>
       runTool(
-        { progress, signal: hold.signal },
+        { progress, signal: hold.signal, effects: todo.effects },
         name,
         typeof limits === 'number' ? { timeoutMs: limits } : limits,
         run,

@@ -55,6 +55,24 @@ export class NonRetryable extends Error {
 }
 
 /**
+ * `ctx.tool` was asked for what is not among the effects of the todo. A handler that does not catch it
+ * fails its todo at once: another attempt would be allowed no more.
+ */
+export class EffectDenied extends NonRetryable {
+  declare readonly code: 'effect_denied'
+  readonly effect: string
+  /** What the todo may do. */
+  readonly allowed: readonly string[]
+
+  constructor(effect: string, allowed: readonly string[]) {
+    super(`The todo may not do ${effect}`, { code: 'effect_denied' })
+    this.name = 'EffectDenied'
+    this.effect = effect
+    this.allowed = allowed
+  }
+}
+
+/**
  * What was to be sent cannot be: it has no form in JSON, or is beyond a limit. `member` is the path of
  * the member at fault. A handler that does not catch it fails its todo at once, since another attempt
  * would bring the same.

@@ -36,10 +36,11 @@ export interface Inbox {
   allHandled(): Promise<void>
   /** What has arrived so far is in the todo that the handler is given. */
   begin(): void
-  /** True where something has arrived that nobody was given. */
-  readonly hasUnseen: boolean
-  /** Counts what came with the todo as given; with `unseen` everything that has arrived. */
-  giveUp(unseen: boolean): void
+  /**
+   * Counts what came with the todo as given; with `unseen` everything that has arrived. False where
+   * something is left that nobody was given.
+   */
+  giveUp(unseen: boolean): boolean
   /** Everything up to here was given; undefined where nothing was. */
   readonly through: number | undefined
   /**
@@ -169,16 +170,11 @@ export const openInbox = (
     return found.message
   }
 
-  const isUnseen = ({ seq }: OwedMessage): boolean => seq > withTodo
-
   add(initial)
 
   return {
     begin() {
       withTodo = seen
-    },
-    get hasUnseen() {
-      return pending.some(isUnseen)
     },
     add(messages) {
       add(messages)
@@ -219,7 +215,8 @@ export const openInbox = (
       await handling
     },
     giveUp(unseen) {
-      pending = unseen ? [] : pending.filter(isUnseen)
+      pending = unseen ? [] : pending.filter(({ seq }) => seq > withTodo)
+      return pending.length === 0
     },
     get through() {
       const open = busyWith ?? pending[0]
