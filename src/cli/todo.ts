@@ -55,6 +55,7 @@ export interface TodoEvent {
     percent?: number
     error?: { code: string; message: string }
     retryAt?: string
+    owed?: number
   } | null
   at: string
 }

@@ -334,6 +334,15 @@ export const ENDED_STATES = statesIn('ended')
 export const phaseOf = (todo: { state: State; nextRetryAt: unknown }): Phase =>
   todo.state === 'failed' && todo.nextRetryAt !== null ? 'waiting' : STATES[todo.state]
 
+/** It may be retried: it has failed for good, or was rejected with messages that nobody has read. */
+export const isDeadLetter = (todo: {
+  state: State
+  finishedAt: unknown
+  unread: number
+}): boolean =>
+  todo.finishedAt !== null &&
+  (todo.state === 'failed' || (todo.state === 'rejected' && todo.unread > 0))
+
 /** True once nothing further happens until somebody acts: the end, or a question. */
 export const settled = (todo: { state: State; nextRetryAt: unknown }): boolean => {
   const phase = phaseOf(todo)

@@ -248,6 +248,8 @@ export interface EventDetail {
   percent?: number
   error?: Failure
   retryAt?: string
+  /** How many messages nobody has read, of a todo that has failed for good or was rejected. */
+  owed?: number
 }
 
 /** An event in the order of the board's feed. Positions grow; they may have gaps. */

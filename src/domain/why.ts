@@ -2,7 +2,7 @@
  * One sentence for any todo: what it waits for, since when, until when, and what would move it. Pure:
  * the caller reads the facts.
  */
-import { NEVER_STARTED, phaseOf, STATES } from './lifecycle.ts'
+import { isDeadLetter, NEVER_STARTED, phaseOf, STATES } from './lifecycle.ts'
 import type { Attempt, Child, Todo } from './todo.ts'
 
 /** A limit on how much runs at once, and how much runs under it now. */
@@ -197,10 +197,14 @@ const interrupted = ({ todo, holder, question, deadline }: WhyFacts): Why => {
 
 const ended = ({ todo, error }: WhyFacts): Why => {
   const since = todo.finishedAt ?? todo.statusAt
-  const why =
-    todo.state === 'failed'
-      ? `a dead letter since ${at(since)}: ${error ?? 'it failed'}; only a retry sends it again, as a new todo`
-      : `ended as ${todo.state} at ${at(since)}; nothing moves it any more`
+  const debts =
+    todo.unread === 1 ? 'a message that nobody has read' : `${todo.unread} unread messages`
+  const owes = isDeadLetter(todo) && todo.unread > 0 ? ` it owes an answer to ${debts};` : ''
+  const why = !isDeadLetter(todo)
+    ? `ended as ${todo.state} at ${at(since)}; nothing moves it any more`
+    : todo.state === 'failed'
+      ? `a dead letter since ${at(since)}: ${error ?? 'it failed'};${owes} only a retry sends it again, as a new todo`
+      : `rejected at ${at(since)};${owes} only a retry hands that on, as a new todo`
   return { why, since, until: null }
 }
 

@@ -82,6 +82,8 @@ export const update = z.strictObject({
 export const revoke = z.strictObject({ id: name, cancelTasks: z.boolean().default(false) })
 
 export const byId = z.strictObject({ id: name })
+/** Without `artifacts` the new todo begins without those of the dead one. */
+export const retry = z.strictObject({ id: name, artifacts: z.boolean().default(false) })
 export const documents = z.strictObject({ id: name, after: seq.default(0) })
 export const setSetting = z.strictObject({ key: name, value: text })
 export const unsetSetting = z.strictObject({ key: name })

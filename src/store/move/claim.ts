@@ -41,7 +41,10 @@ const BEFORE_CLAIM = {
   progressAt: ofRow('progress_at', 'former_progress_at'),
 }
 
-/** On a first claim there is nothing but the message, so the rest is not even looked for. */
+/**
+ * On a first claim there is nothing but the message, so the rest is not even looked for; a retry may have
+ * the artifacts of its dead letter.
+ */
 const claim = claimStatement<Extra>(sql`,
   case when m.attempts_total > 1 then ${childrenOf('m')} end as children,
   case when m.unread > 0 then (select json_agg(o.seq order by o.seq) from messages o
@@ -49,7 +52,7 @@ const claim = claimStatement<Extra>(sql`,
   case when m.attempts_total > 1 then (select json_agg(a order by a.seq desc) from (
     select ${ATTEMPT.select('a', BEFORE_CLAIM)} from attempts a where a.todo_id = m.id and a.seq < m.attempts_total
     order by a.seq desc limit ${PRIOR_ATTEMPTS}) a) end as prior,
-  ${documentsOf('m', 'm.attempts_total > 1', 'm.large')}`)
+  ${documentsOf('m', 'm.attempts_total > 1 or m.retry_of is not null', 'm.large')}`)
 
 /** As the attempt that the claim has just closed reads from now on. */
 const closedNow = (attempt: Attempt, at: Date, cause: string | null): Attempt =>
@@ -64,9 +67,13 @@ const closedNow = (attempt: Attempt, at: Date, cause: string | null): Attempt =>
         cause,
       }
 
-/** On a first claim there are no artifacts. */
+/** On a first claim there are no artifacts, unless it is a retry's. */
 const largeView = (session: Session, extra: ViewRow): Promise<TodoView> =>
-  wholeView(session, extra, extra.attemptsTotal > 1 ? OF_CLAIM : { ...OF_CLAIM, artifactBytes: 0 })
+  wholeView(
+    session,
+    extra,
+    extra.attemptsTotal > 1 || extra.retryOf ? OF_CLAIM : { ...OF_CLAIM, artifactBytes: 0 },
+  )
 
 export interface Claimed {
   claimed: ClaimedRow[]

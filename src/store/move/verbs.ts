@@ -168,7 +168,8 @@ const VERB_SQL = {
     one: 'prepared',
   },
   release: { one: 'prepared' },
-  reject: { message: {} },
+  // Nothing but what it owes.
+  reject: { message: {}, result: 'null::json' },
   cancelHeld: { message: {} },
   cancel: {
     // A cascade; children stand in no line.
@@ -229,6 +230,36 @@ const VERB_SQL = {
     sweep: { order: COME_DUE_AT, kept: 'prepared' }, // todos_come_due
   },
 } as const satisfies Record<Verb, VerbSql>
+
+/**
+ * A todo that ends otherwise than done keeps what it owes: how many messages nobody has read stands in
+ * its result, and in the event that tells of the end. The JSON is taken apart and put together as text,
+ * so that no number in it is written anew.
+ */
+const withDebts = (document: SqlPart): Sql =>
+  sql`case when m.unread > 0 and m.finished_at is not null then (
+      select json_object_agg(o.key, o.value) from (
+        select d.key, d.value from json_each(coalesce(${document}, '{}'::json)) d
+        union all select 'owed', to_json(m.unread)) o)
+    else ${document} end`
+
+/** May end the todo as failed or rejected. A cancel is a client's, and what it has said lapses with it. */
+const mayOwe = (verb: Verb): boolean => {
+  const { to, atCap } = rule(verb)
+  return [to, atCap].some((state) => state === 'failed' || state === 'rejected')
+}
+
+/** What is kept as the todo's result. */
+export const resultOf = (verb: Verb): SqlPart | undefined => {
+  const { result } = verbSql(verb)
+  return result !== undefined && mayOwe(verb) ? withDebts(result) : result
+}
+
+/** Of the verb's event. */
+export const detailOf = (verb: Verb): SqlPart => {
+  const { detail = sql`${$.detail}::json` } = verbSql(verb)
+  return mayOwe(verb) ? withDebts(detail) : detail
+}
 
 type VerbsWith<Member extends keyof VerbSql> = {
   [V in Verb]: (typeof VERB_SQL)[V] extends Record<Member, unknown> ? V : never

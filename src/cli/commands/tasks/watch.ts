@@ -84,7 +84,7 @@ const shortId = (id: string): string => id.slice(-8)
 
 /** What an event carried, on one line. */
 export const eventDetail = ({ detail, claimant, to }: TodoEvent): string => {
-  const { text, note: said, percent, error, retryAt } = detail ?? {}
+  const { text, note: said, percent, error, retryAt, owed } = detail ?? {}
   const parts = [
     to === 'claimed' && claimant !== null ? `by ${claimant}` : '',
     text ?? '',
@@ -92,6 +92,7 @@ export const eventDetail = ({ detail, claimant, to }: TodoEvent): string => {
     percent === undefined ? '' : `${percent}%`,
     error === undefined ? '' : `${error.code}: ${error.message}`,
     retryAt === undefined ? '' : `retry at ${localTime(retryAt)}`,
+    owed === undefined ? '' : `${owed} unread`,
   ]
   return oneLine(parts.filter((part) => part !== '').join(', '), 100)
 }

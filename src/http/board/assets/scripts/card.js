@@ -4,7 +4,17 @@
  */
 import { html, svg } from 'lit/html.js'
 import { answerForm, isChoice } from './form.js'
-import { idleOf, QUIET_MS, shortSpan, soon, span, stateWord, titleOf, wrong } from './words.js'
+import {
+  idleOf,
+  owes,
+  QUIET_MS,
+  shortSpan,
+  soon,
+  span,
+  stateWord,
+  titleOf,
+  wrong,
+} from './words.js'
 
 const ROUND = 2 * Math.PI * 16
 const SOON_MS = 3600_000
@@ -110,6 +120,7 @@ const ended = (card, { now }) => html`
   <p class="said" dir="auto">${wrong(card.error) || card.said}</p>
   <p class="meta">
     ${tag(card.queue)}<span class="state">${stateWord(card)}</span>${tag(attempt(card))}
+    ${tag(owes(card.owed))}
     ${age(card, now, ' ago')}
   </p>`
 

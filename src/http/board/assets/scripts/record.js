@@ -6,7 +6,7 @@
 import { ref } from 'lit/directives/ref.js'
 import { html, nothing, render, svg } from 'lit/html.js'
 import { digitsOf } from './api.js'
-import { clock, moment, shortId, soon, span, stateWord, wrong } from './words.js'
+import { clock, moment, owes, shortId, soon, span, stateWord, wrong } from './words.js'
 
 const IMAGES = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif'])
 const MAX_IMAGE = 4_000_000
@@ -250,6 +250,7 @@ const detail = ({ detail, claimant, ready, to }) =>
     detail?.note,
     detail?.percent === undefined ? '' : `${detail.percent} %`,
     wrong(detail?.error),
+    owes(detail?.owed ?? 0),
   ]
     .filter(Boolean)
     .join(', ')
