@@ -59,6 +59,14 @@ const checksOf = (name: string): number => inFile('service/schemas/answers.ts', 
 const workerOf = (name: string): number => inFile('service/schemas/worker.ts', name)
 const bodyRoom = (name: string): number => inFile('http/bounds/body-room.ts', name)
 const login = (name: string): number => inFile('http/board/login.ts', name)
+const effectNames = (
+  /effects = z\.array\(name\.max\((\d+)\)\)\.max\((\d+)\)/.exec(
+    fs.readFileSync('src/protocol/json/fields.ts', 'utf8'),
+  ) ?? []
+)
+  .slice(1)
+  .map(Number)
+  .toReversed()
 const kept = inFile('service/push/payloads.ts', 'MAX_KEPT')
 
 /** The numbers of each row in the order in which they stand there, answers' codes left out. */
@@ -186,6 +194,7 @@ const LIMITS: Readonly<Record<string, Readonly<Record<string, readonly number[]>
     'results of children in a claim, and in todos.show': [READ_BYTES],
     'todos of one claim': [agentSchema.claim.parse(undefined).limit, MAX_CLAIM],
     'wait of a claim': [agentSchema.MAX_WAIT_MS / 1000],
+    'names in the effects of a claim, a send or a child': effectNames,
     'live children of a todo': [inFile('service/tasks/children.ts', 'MAX_LIVE_CHILDREN')],
     'depth of a family': [inFile('service/tasks/children.ts', 'MAX_DEPTH')],
     'metadata of one todos.say, todos.artifact or todos.progress (of the event)': [

@@ -151,7 +151,11 @@ const waiting = (facts: WhyFacts): Why => {
     const why = `waits until ${at(due)}, as asked when it was handed back; then ${by}${limits}`
     return { why, since, until: due }
   }
-  return { why: `waits since ${at(since)} until ${by}${limits}`, since, until: earlier(end, until) }
+  const only = todo.effects
+    ? `; agents that have more than it may use (${todo.effects.join(', ') || 'nothing'}) pass it over`
+    : ''
+  const why = `waits since ${at(since)} until ${by}${only}${limits}`
+  return { why, since, until: earlier(end, until) }
 }
 
 /** Nothing has come from the holder yet, and the attempt before did start: this one would not count. */

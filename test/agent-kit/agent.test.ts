@@ -343,7 +343,7 @@ test('it claims as many todos as it has free slots', async () => {
     todos,
     () => new Promise<void>((resolve) => working.push(resolve)),
     undefined,
-    { concurrency: 2, queues: ['a', 'b'] },
+    { concurrency: 2, queues: ['a', 'b'], effects: ['mail.send'] },
   )
   await until(() => working.length === 2)
   expect(server.paramsOf('todos.claim')).toHaveLength(1)
@@ -351,6 +351,7 @@ test('it claims as many todos as it has free slots', async () => {
     limit: 2,
     waitMs: 25_000,
     queues: ['a', 'b'],
+    effects: ['mail.send'],
   })
   working[0]?.()
   await until(() => working.length === 3)

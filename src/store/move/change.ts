@@ -59,6 +59,8 @@ export interface Change {
   joinUntil?: JoinUntil
   /** Adopt: the child that is made anew, and the one it is from now on. */
   retry?: { of: string; by: string }
+  /** Claim: only todos that may use all of these. */
+  effects?: readonly string[]
   /** Messages up to this seq are handled. */
   through?: number
   /** Revoke: the queues it is settled for. */
@@ -145,6 +147,7 @@ const withDocuments = (change: Change, documents: Written): Record<string, unkno
   retry_of: change.retry?.of,
   retry_by: change.retry?.by,
   through: change.through,
+  effects: change.effects,
   ttl_seconds: change.ttlSeconds,
   queues: change.queues,
   parents: change.parents,

@@ -9,7 +9,7 @@ import { OF_CLAIM } from '../todos/documents.ts'
 import { documentsOf, toView, type ViewRow, wholeView } from '../todos/view.ts'
 import type { Change } from './change.ts'
 import { childrenOf } from './children.ts'
-import { claimStatement, transitionClaim } from './move.ts'
+import { claimStatements, transitionClaim } from './move.ts'
 
 export interface ClaimedRow {
   view: TodoView
@@ -45,7 +45,7 @@ const BEFORE_CLAIM = {
  * On a first claim there is nothing but the message, so the rest is not even looked for; a retry may have
  * the artifacts of its dead letter.
  */
-const claim = claimStatement<Extra>(sql`,
+const claims = claimStatements<Extra>(sql`,
   case when m.attempts_total > 1 then ${childrenOf('m')} end as children,
   case when m.unread > 0 then (select json_agg(o.seq order by o.seq) from messages o
     where o.todo_id = m.id and o.owed and o.seq > m.acknowledged_seq) end as owed,
@@ -88,7 +88,7 @@ export const readClaimed = async (
   limit: number,
   change: Change,
 ): Promise<Claimed> => {
-  const { moved, more } = await transitionClaim(session, claim, queues, limit, change)
+  const { moved, more } = await transitionClaim(session, claims, queues, limit, change)
   const [first] = moved
   // What does not fit into a claim is claimed by itself.
   const large = first?.extra.large ? await largeView(session, first.extra) : null
