@@ -17,6 +17,7 @@ export {
   AnswerTimeout,
   AttemptAborted,
   AttemptEnded,
+  BudgetExhausted,
   ConnectionError,
   DocumentError,
   EffectDenied,
@@ -26,6 +27,7 @@ export {
 export type { AgentLog } from './agent-kit/log.ts'
 export type { ToolOptions } from './agent-kit/timeouts.ts'
 export {
+  type Amounts,
   type Artifact,
   type Child,
   type ClaimedTodo,

@@ -99,6 +99,8 @@ export type Condition =
   | 'ownedBy'
   | 'leftBy'
   | 'readAll'
+  | 'affordable'
+  | 'spentOnce'
 
 /** How an event looks from outside. */
 export type Shown = 'status' | 'artifact'
@@ -194,6 +196,15 @@ export const VERBS = {
   progress: { ...OF_HOLDER, progress: true },
   say: { ...OF_HOLDER, progress: true, shown: 'status' },
   artifact: { ...OF_HOLDER, progress: true, shown: 'artifact' },
+  /** Counted in the row, while it and all above it stay within their budgets … */
+  spend: { ...OF_HOLDER, when: ['held', 'affordable', 'spentOnce'], progress: true },
+  /** … or else counted as well, and the end: another attempt would have no more to spend. */
+  exhaust: {
+    ...LEAVES_HOLDER,
+    when: ['held', 'spentOnce'],
+    to: 'failed',
+    attempt: 'failed',
+  },
   fork: { ...OF_HOLDER, progress: true },
   /** An operator forks: it does not matter who holds the parent, if anybody does. */
   adopt: { ...QUIET, by: 'operator', from: unfinished, when: ['unfinished'] },

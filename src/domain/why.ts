@@ -3,6 +3,7 @@
  * the caller reads the facts.
  */
 import { isDeadLetter, NEVER_STARTED, phaseOf, STATES } from './lifecycle.ts'
+import { spendText } from './spend.ts'
 import type { Attempt, Child, Todo } from './todo.ts'
 
 /** A limit on how much runs at once, and how much runs under it now. */
@@ -226,7 +227,11 @@ const overdue = ({ todo, now }: WhyFacts, { until }: Why): string => {
     : ''
 }
 
+/** What it has spent, of a todo that has a budget. */
+const spending = ({ todo: { budget, spent } }: WhyFacts): string =>
+  budget ? `; spent ${spendText(budget, spent)}` : ''
+
 export const whyOf = (facts: WhyFacts): Why => {
   const why = PHASES[phaseOf(facts.todo)](facts)
-  return { ...why, why: why.why + overdue(facts, why) }
+  return { ...why, why: why.why + spending(facts) + overdue(facts, why) }
 }

@@ -12,6 +12,7 @@ import {
   messageFrom,
   seconds,
   seq,
+  spending,
   until,
 } from '../json/fields.ts'
 import { jsonObject, name, text } from '../json/parts.ts'
@@ -115,5 +116,6 @@ export const documents = z.strictObject({
   after: seq.default(0),
 })
 export const child = held({ child: name })
+export const spend = spending({ id: name, fence, key: key.exactOptional() })
 export const fork = held({ children, key: key.exactOptional() })
 export const join = held({ children: childIds, until })

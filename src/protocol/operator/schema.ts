@@ -7,6 +7,7 @@ import { ENDPOINT_VERBS } from '../../domain/endpoint.ts'
 import { LEASE } from '../../domain/policy.ts'
 import { DELIVERY_STATES } from '../../domain/push.ts'
 import {
+  budget,
   childIds,
   children,
   interruptTtl,
@@ -94,6 +95,7 @@ export const send = z.strictObject({
   /** 0 first, 1 by default, 2 last. */
   priority: count(0, 2).exactOptional(),
   timeouts: timeouts.exactOptional(),
+  budget: budget.exactOptional(),
 })
 
 export const fork = z.strictObject({ id: name, children })

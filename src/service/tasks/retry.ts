@@ -45,6 +45,8 @@ export const createRetry = ({ database, submitter, childTasks }: RetryParts): Re
         request: first.request ?? undefined,
         metadata: metadata ?? undefined,
         effects: todo.effects ?? undefined,
+        // Whoever retries it grants as much again.
+        budget: todo.budget ?? undefined,
       }),
       timeouts: timeoutsOf(todo),
       detail: { text: excerpt(first.message) },

@@ -3,6 +3,7 @@ import { exactText } from '../../base/exact-json.ts'
 import { Refusal } from '../../domain/errors.ts'
 import type { Timeouts } from '../../domain/policy.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
+import type { Amounts } from '../../domain/spend.ts'
 import type { EventDetail, JsonObject, Message, RequestFacts, Todo } from '../../domain/todo.ts'
 import {
   isUniqueViolation,
@@ -52,6 +53,7 @@ export interface NewTodo {
   /** For a child: its parent (null where that is gone), its depth, and when it must end at the latest. */
   parent?: { id: string | null; depth: number; closeAt: Date | null }
   effects?: readonly string[]
+  budget?: Amounts
   /** What its client said beside the message. */
   request?: RequestFacts
   /** Its first webhook. */
@@ -92,7 +94,7 @@ with ${whole ? sql`${knownKey},` : ''}${carries ? sql`${DEAD},` : ''}spot as mat
 added as (
   insert into todos (id, queue, context_id, client_id, priority, max_attempts, due_at, retry_of,
     schedule_to_start_seconds, start_to_close_seconds, heartbeat_seconds, close_at, alarm_at, line, front,
-    state, finished_at, parent_id, depth, effects, push_version, documents, document_bytes${
+    state, finished_at, parent_id, depth, effects, budget, push_version, documents, document_bytes${
       carries ? ', seq, unread, acknowledged_seq' : ''
     })
   select ${$.id}::uuid, q.name, ${$.context_id}, ${$.client_id}::uuid, ${$.priority}::smallint,
@@ -103,7 +105,7 @@ added as (
     ${$.line}::uuid, ${$.line}::uuid is not null and s.free and not r.rejected,
     case when r.rejected then 'rejected'::todo_state else 'pending' end,
     case when r.rejected then clock_timestamp() end,
-    ${$.parent_id}::uuid, coalesce(${$.depth}::smallint, 0), ${$.effects}::text[],
+    ${$.parent_id}::uuid, coalesce(${$.depth}::smallint, 0), ${$.effects}::text[], ${$.budget}::jsonb,
     ${whole ? sql`case when ${$.push_id}::text is null then 0 else 1 end` : '0'},
     ${carries ? sql`1 + d.documents, ${$.bytes}::int + d.bytes, d.seq, d.unread, d.acknowledged_seq` : sql`1, ${$.bytes}::int`}
   from queues q
@@ -194,6 +196,7 @@ export const isPlain = (todo: NewTodo): boolean =>
   todo.retryOf === undefined &&
   todo.parent === undefined &&
   todo.effects === undefined &&
+  todo.budget === undefined &&
   todo.push === undefined &&
   !todo.rejected
 
@@ -305,6 +308,7 @@ const valuesOf = (todo: NewTodo): Record<string, unknown> => ({
   depth: todo.parent?.depth,
   close_by: todo.parent?.closeAt,
   effects: todo.effects,
+  budget: todo.budget && JSON.stringify(todo.budget),
   schedule_to_start: todo.timeouts?.scheduleToStart,
   start_to_close: todo.timeouts?.startToClose,
   schedule_to_close: todo.timeouts?.scheduleToClose,

@@ -17,6 +17,7 @@ import { $, joinSql, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import { claimKey } from '../todos/idempotency.ts'
 import { scopeSql } from '../todos/scope.ts'
 import { assignments, readyOf } from './columns.ts'
+import { UPWARDS } from './kin/family.ts'
 import { NEXT_OF_LINE } from './pick.ts'
 import { detailOf, openStates, resultOf, verbSql } from './verbs.ts'
 
@@ -143,6 +144,12 @@ promoted as (
   returning t.*, t.state as from_state, t.state as to_state, t.owner as former_owner,
     t.claimant as former_claimant, ${readyOf('unblock')} as ready),${addEvent('unblock', 'promoted')}`
 
+/** In the order of no lock: whoever spends for a family has locked all of it before. */
+const SPEND_ABOVE = sql`
+above as (
+  update todos a set spent = spent_more(a.spent, ${$.spend}::jsonb)
+  from moved m where m.parent_id is not null and a.id <> m.id and a.id = any(array(${UPWARDS})))`
+
 /** May leave the front of its line. */
 export const leavesFront = (verb: Verb): boolean => {
   const { to, from } = rule(verb)
@@ -169,6 +176,7 @@ export const effects = (verb: Verb): Sql => {
     attempt !== 'keep' &&
       closeAttempt(attempt === 'open' ? 'lease_expired' : attempt, causeOf(verb)),
     attempt === 'open' && OPEN_ATTEMPT,
+    verbSql(verb).spends && SPEND_ABOVE,
     message && addMessage(verb, message),
     leavesFront(verb) && PROMOTE_NEXT,
     artifact && ADD_ARTIFACT,

@@ -14,6 +14,7 @@ import {
   UNCLAIMED_FRONT,
   WEBHOOK_FREE,
 } from './conditions.ts'
+import { UPWARDS } from './kin/family.ts'
 import { hasRoom, verbSql } from './verbs.ts'
 
 /** Rows that failed before are left alone. */
@@ -33,6 +34,10 @@ export const one = (verb: Verb): Sql =>
 export const several = (verb: Verb): Sql => sql`from batch b cross join lateral (
     select t.* from todos t where t.id = ${$.id} and ${allowsNamed(verb)} and ${hasRoom(verb)}
     limit 1 for update of t) as t`
+
+/** A todo and all above it, whose budgets it shares: in the order of their ids, as batches lock. */
+export const FAMILY_LINE = sql`from todos t where t.id = any(array(${UPWARDS}))
+  order by t.id for update of t`
 
 /* --------------------------------------------------------- todos that are due */
 

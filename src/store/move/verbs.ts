@@ -5,6 +5,7 @@
  */
 import { HOLDS } from '../../domain/budget.ts'
 import { OPEN_STATES, rule, type Verb } from '../../domain/lifecycle.ts'
+import { SPEND_KEYS_KEPT } from '../../domain/spend.ts'
 import { stateList } from '../postgres/literals.ts'
 import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import { HELD_BYTES, HELD_DOCUMENTS, MAY_HOLD } from '../todos/size.ts'
@@ -56,6 +57,8 @@ export interface VerbSql {
   sweep?: { order?: string; among?: Sql; kept: Kept }
   /** Many holders' calls share one statement. */
   batched?: true
+  /** It spends for all above the todo as well. */
+  spends?: true
   /** The next of a conversation's line is moved by it. */
   line?: true
   /** Its statement for one todo; planned each time unless it says otherwise. */
@@ -67,6 +70,13 @@ const ANSWER = { answers: true, secret: CREDENTIAL_ASKED } as const
 
 /** The question is over, and the todo goes on in its turn: the line's answers come in this order. */
 const STANDS_IN_LINE = { answered_at: 'coalesce(t.answered_at, p.at)' }
+
+/** The newest keys are kept, for calls that are made again. */
+const SPENDS = {
+  spent: sql`spent_more(t.spent, ${$.spend}::jsonb)`,
+  spend_keys: sql`case when ${$.spend_key}::text is null then t.spend_keys
+    else (array_prepend(${$.spend_key}::text, t.spend_keys))[1:${SPEND_KEYS_KEPT}] end`,
+}
 
 /** After the deadline of a request for authorization a message may be the credential all the same. */
 const LATE_CREDENTIAL = `coalesce((select e.verb = 'interrupt' and e.to_state = 'auth-required'
@@ -122,6 +132,12 @@ const VERB_SQL = {
   progress: { metadata: true, one: 'prepared', batched: true },
   say: { message: {}, one: 'prepared', batched: true },
   artifact: { artifact: true, one: 'prepared', batched: true },
+  spend: { set: SPENDS, spends: true, one: 'prepared' },
+  exhaust: {
+    set: SPENDS,
+    spends: true,
+    result: sql`${$.result}::json`,
+  },
   fork: { one: 'prepared' },
   adopt: {
     // Whoever still waits for the dead child waits for its retry.

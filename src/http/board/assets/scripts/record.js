@@ -242,6 +242,11 @@ export const family = ({ parentId, children, retryOf, waitsBehind }) => {
   return section('Family', html`<ul class="family">${items}</ul>`, 'Belongs to')
 }
 
+const amountsOf = (spent) =>
+  Object.entries(spent)
+    .map(([kind, amount]) => `${amount} ${kind}`)
+    .join(', ')
+
 const detail = ({ detail, claimant, ready, to }) =>
   [
     to === 'claimed' && claimant ? `by ${claimant}` : '',
@@ -251,6 +256,7 @@ const detail = ({ detail, claimant, ready, to }) =>
     detail?.percent === undefined ? '' : `${detail.percent} %`,
     wrong(detail?.error),
     owes(detail?.owed ?? 0),
+    detail?.spent ? `spent ${amountsOf(detail.spent)}` : '',
   ]
     .filter(Boolean)
     .join(', ')
