@@ -37,8 +37,9 @@ const spend = ({ held }: Pick<Todo, 'held'>, amounts: object): Promise<Answer> =
   worker.call('todos.spend', { ...held, ...amounts })
 const fork = async ({ held }: Pick<Todo, 'held'>, ...children: object[]): Promise<Todo[]> => {
   const made = children.map((more) => ({ queue: 'parts', message: saying('part'), ...more }))
-  await worker.call('todos.fork', { ...held, children: made })
-  return Promise.all(children.map(() => worker.claim({ queues: ['parts'] })))
+  const forked = await worker.call('todos.fork', { ...held, children: made })
+  const got = await Promise.all(children.map(() => worker.claim({ queues: ['parts'] })))
+  return forked.children.map(({ id }: Answer) => got.find((todo) => todo.id === id))
 }
 
 test('what is spent is counted and told, up to the last of the budget', async () => {

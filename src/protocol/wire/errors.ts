@@ -185,7 +185,12 @@ export const A2A_ERRORS: Record<ProblemKind, Row> = {
   unauthenticated: { code: -32000, reason: 'UNAUTHENTICATED', status: 401 },
   rate_limited: { code: -32000, reason: 'RATE_LIMITED', status: 429 },
   limit: { code: -32000, reason: 'LIMIT_REACHED', status: 400 },
-  budget_exhausted: { code: -32000, reason: 'BUDGET_EXHAUSTED', status: 400 },
+  budget_exhausted: {
+    code: -32000,
+    message: 'The budget is exhausted, and the task has ended',
+    reason: 'BUDGET_EXHAUSTED',
+    status: 400,
+  },
   duplicate: { code: -32000, reason: 'DUPLICATE', status: 409 },
   idempotency_conflict: { code: -32000, reason: 'IDEMPOTENCY_CONFLICT', status: 409 },
   unavailable: { code: -32603, reason: 'UNAVAILABLE', status: 503 },
