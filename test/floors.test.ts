@@ -93,7 +93,7 @@ const MAY_IMPORT_TYPES: Record<string, readonly string[]> = {
 
 /** Folders within a floor, lowest first; a folder may import itself and what is in rows below it. */
 const INNER: Record<string, readonly (readonly string[])[]> = {
-  store: [['postgres'], ['wake'], ['todos'], ['move'], ['push', 'admin']],
+  store: [['postgres'], ['wake'], ['todos'], ['move/kin'], ['move'], ['push', 'admin']],
   // `wire` is what every version is written in: rows, their params and paths, errors.
   protocol: [['json'], ['wire'], ['a2a'], ['v1', 'agent', 'operator'], ['v03'], ['v01'], ['.']],
   service: [

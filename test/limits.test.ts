@@ -18,6 +18,7 @@ import {
   READ_BYTES,
 } from '../src/domain/budget.ts'
 import { PUSH_CONFIGS_AT_MOST, PUSH_LIMITS } from '../src/domain/push.ts'
+import { MAX_AMOUNT, SPEND_KEYS_KEPT } from '../src/domain/spend.ts'
 import { SMALL_BYTES } from '../src/http/bounds/body-room.ts'
 import { LIMIT_BYTES, TIMEOUT_MS } from '../src/http/request/body.ts'
 import { MAX_STREAMS } from '../src/http/stream/feeds.ts'
@@ -59,6 +60,14 @@ const checksOf = (name: string): number => inFile('service/schemas/answers.ts', 
 const workerOf = (name: string): number => inFile('service/schemas/worker.ts', name)
 const bodyRoom = (name: string): number => inFile('http/bounds/body-room.ts', name)
 const login = (name: string): number => inFile('http/board/login.ts', name)
+const effectNames = (
+  /effects = z\.array\(name\.max\((\d+)\)\)\.max\((\d+)\)/.exec(
+    fs.readFileSync('src/protocol/json/fields.ts', 'utf8'),
+  ) ?? []
+)
+  .slice(1)
+  .map(Number)
+  .toReversed()
 const kept = inFile('service/push/payloads.ts', 'MAX_KEPT')
 
 /** The numbers of each row in the order in which they stand there, answers' codes left out. */
@@ -186,6 +195,12 @@ const LIMITS: Readonly<Record<string, Readonly<Record<string, readonly number[]>
     'results of children in a claim, and in todos.show': [READ_BYTES],
     'todos of one claim': [agentSchema.claim.parse(undefined).limit, MAX_CLAIM],
     'wait of a claim': [agentSchema.MAX_WAIT_MS / 1000],
+    'names in the effects of a claim, a send or a child': effectNames,
+    'tokens, cents, calls of one budget, and of one spend': [MAX_AMOUNT],
+    'what a todo has spent of a kind': [
+      Number(/least\((\d+)/.exec(fs.readFileSync('migrations/0019_budgets.ts', 'utf8'))?.[1]),
+    ],
+    'keys of spends that a todo remembers': [SPEND_KEYS_KEPT, SPEND_KEYS_KEPT],
     'live children of a todo': [inFile('service/tasks/children.ts', 'MAX_LIVE_CHILDREN')],
     'depth of a family': [inFile('service/tasks/children.ts', 'MAX_DEPTH')],
     'metadata of one todos.say, todos.artifact or todos.progress (of the event)': [
@@ -197,7 +212,7 @@ const LIMITS: Readonly<Record<string, Readonly<Record<string, readonly number[]>
       inFile('agent-kit/connection/document.ts', 'MAX_BYTES') / MB,
       inFile('agent-kit/connection/document.ts', 'MAX_DEPTH'),
     ],
-    'key of todos.artifact and todos.fork': [200],
+    'key of todos.artifact, todos.spend and todos.fork': [200],
     'artifacts that one todos.discardArtifacts drops or names': [
       inFile('store/todos/artifacts.ts', 'MAX_UNFINISHED'),
       inFile('store/todos/artifacts.ts', 'MAX_UNFINISHED'),
@@ -277,7 +292,7 @@ test('a setting or a variable that a row names is there', () => {
     ([, name]) => name!,
   )
   const known = new Set([...VARIABLES.map(([name]) => name), ...Object.keys(SETTINGS)])
-  const kinds = new Set(['rate_limited', 'too_large', 'too_late', 'too_deep'])
+  const kinds = new Set(['rate_limited', 'too_large', 'too_late', 'too_deep', 'budget_exhausted'])
   expect(named.filter((name) => !known.has(name) && !kinds.has(name))).toEqual([])
   expect(named.length).toBeGreaterThan(10)
 })

@@ -80,6 +80,13 @@ export interface PriorAttempt {
   summary: string | null
 }
 
+/** What may be spent, or was: whole numbers. */
+export interface Amounts {
+  tokens?: number
+  cents?: number
+  calls?: number
+}
+
 /** A child as its parent sees it. `retrying`: it failed, and has not ended yet. */
 export interface Child {
   id: string
@@ -114,6 +121,9 @@ export interface ClaimedTodo {
   attemptsTotal: number
   metadata: JsonObject | null
   effects: string[] | null
+  /** How much it may spend, and has spent with its children; absent: no limit, nothing. */
+  budget?: Amounts
+  spent?: Amounts
   deadlines: { startToClose?: string; scheduleToClose?: string; heartbeatSeconds?: number }
   parentId?: string
   /** What this todo forked, in order. */

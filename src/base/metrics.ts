@@ -38,6 +38,9 @@ export const METRICS = {
   todosFinished: counter('switchboard_todos_finished_total{queue,state}')(
     'Todos that ended, by the state they ended in; failed counts dead letters only',
   ),
+  todosOwing: counter('switchboard_todos_owing_total{queue,state}')(
+    'Todos that failed for good or were rejected with messages that nobody had read',
+  ),
   todosDeleted: counter('switchboard_todos_deleted_total{queue}')(
     'Ended todos deleted past the retention of their queue',
   ),

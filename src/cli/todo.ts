@@ -3,7 +3,7 @@
  * it: has it ended, does it ask, which one is meant.
  */
 
-import type { Artifact, Message, Part, PriorAttempt } from '../agent-kit/wire.ts'
+import type { Amounts, Artifact, Message, Part, PriorAttempt } from '../agent-kit/wire.ts'
 import { defined } from '../base/defined.ts'
 import { exactText } from '../base/exact-json.ts'
 import { INTERRUPT_STATES } from '../domain/lifecycle.ts'
@@ -28,6 +28,8 @@ export interface Todo {
   /** How long a claimed one has shown no progress, by the server's clock. */
   idleSeconds: number | null
   unread: number
+  budget?: Amounts
+  spent?: Amounts
   createdAt: string
   finishedAt: string | null
   retryOf: string | null
@@ -55,6 +57,8 @@ export interface TodoEvent {
     percent?: number
     error?: { code: string; message: string }
     retryAt?: string
+    owed?: number
+    spent?: Amounts
   } | null
   at: string
 }

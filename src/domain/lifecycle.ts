@@ -99,6 +99,8 @@ export type Condition =
   | 'ownedBy'
   | 'leftBy'
   | 'readAll'
+  | 'affordable'
+  | 'spentOnce'
 
 /** How an event looks from outside. */
 export type Shown = 'status' | 'artifact'
@@ -194,6 +196,15 @@ export const VERBS = {
   progress: { ...OF_HOLDER, progress: true },
   say: { ...OF_HOLDER, progress: true, shown: 'status' },
   artifact: { ...OF_HOLDER, progress: true, shown: 'artifact' },
+  /** Counted in the row, while it and all above it stay within their budgets … */
+  spend: { ...OF_HOLDER, when: ['held', 'affordable', 'spentOnce'], progress: true },
+  /** … or else counted as well, and the end: another attempt would have no more to spend. */
+  exhaust: {
+    ...LEAVES_HOLDER,
+    when: ['held', 'spentOnce'],
+    to: 'failed',
+    attempt: 'failed',
+  },
   fork: { ...OF_HOLDER, progress: true },
   /** An operator forks: it does not matter who holds the parent, if anybody does. */
   adopt: { ...QUIET, by: 'operator', from: unfinished, when: ['unfinished'] },
@@ -333,6 +344,15 @@ export const ENDED_STATES = statesIn('ended')
 /** A failure with a retry scheduled is still waiting; to everyone outside it has not failed. */
 export const phaseOf = (todo: { state: State; nextRetryAt: unknown }): Phase =>
   todo.state === 'failed' && todo.nextRetryAt !== null ? 'waiting' : STATES[todo.state]
+
+/** It may be retried: it has failed for good, or was rejected with messages that nobody has read. */
+export const isDeadLetter = (todo: {
+  state: State
+  finishedAt: unknown
+  unread: number
+}): boolean =>
+  todo.finishedAt !== null &&
+  (todo.state === 'failed' || (todo.state === 'rejected' && todo.unread > 0))
 
 /** True once nothing further happens until somebody acts: the end, or a question. */
 export const settled = (todo: { state: State; nextRetryAt: unknown }): boolean => {

@@ -2,7 +2,9 @@
  * The shapes that everything above the store works with. Messages, parts and artifacts are A2A 1.0
  * JSON (spec 4.1); times are Dates by the database's clock.
  */
+
 import type { Disposition, EventVerb, Outcome, ReadyReason, State } from './lifecycle.ts'
+import type { Amounts } from './spend.ts'
 
 /** The member of a send's metadata with its idempotency key, for clients that cannot set headers. */
 export const IDEMPOTENCY_MEMBER = 'urn:switchboard:idempotency-key'
@@ -96,6 +98,9 @@ export interface Todo {
   depth: number
   /** What it may do; null is everything. A child's effects are among its parent's. */
   effects: string[] | null
+  /** How much it may spend; null is without limit. What its children spend counts as well. */
+  budget: Amounts | null
+  spent: Amounts | null
   /** Which children it waits for, and until when; null if it does not wait for any. */
   join: { children: string[]; until: JoinUntil } | null
   /** When the open question was answered, if the line was busy then. */
@@ -248,6 +253,10 @@ export interface EventDetail {
   percent?: number
   error?: Failure
   retryAt?: string
+  /** What was spent. */
+  spent?: Amounts
+  /** How many messages nobody has read, of a todo that has failed for good or was rejected. */
+  owed?: number
 }
 
 /** An event in the order of the board's feed. Positions grow; they may have gaps. */

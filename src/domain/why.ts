@@ -2,7 +2,8 @@
  * One sentence for any todo: what it waits for, since when, until when, and what would move it. Pure:
  * the caller reads the facts.
  */
-import { NEVER_STARTED, phaseOf, STATES } from './lifecycle.ts'
+import { isDeadLetter, NEVER_STARTED, phaseOf, STATES } from './lifecycle.ts'
+import { spendText } from './spend.ts'
 import type { Attempt, Child, Todo } from './todo.ts'
 
 /** A limit on how much runs at once, and how much runs under it now. */
@@ -151,7 +152,11 @@ const waiting = (facts: WhyFacts): Why => {
     const why = `waits until ${at(due)}, as asked when it was handed back; then ${by}${limits}`
     return { why, since, until: due }
   }
-  return { why: `waits since ${at(since)} until ${by}${limits}`, since, until: earlier(end, until) }
+  const only = todo.effects
+    ? `; agents that have more than it may use (${todo.effects.join(', ') || 'nothing'}) pass it over`
+    : ''
+  const why = `waits since ${at(since)} until ${by}${only}${limits}`
+  return { why, since, until: earlier(end, until) }
 }
 
 /** Nothing has come from the holder yet, and the attempt before did start: this one would not count. */
@@ -197,10 +202,14 @@ const interrupted = ({ todo, holder, question, deadline }: WhyFacts): Why => {
 
 const ended = ({ todo, error }: WhyFacts): Why => {
   const since = todo.finishedAt ?? todo.statusAt
-  const why =
-    todo.state === 'failed'
-      ? `a dead letter since ${at(since)}: ${error ?? 'it failed'}; only a retry sends it again, as a new todo`
-      : `ended as ${todo.state} at ${at(since)}; nothing moves it any more`
+  const debts =
+    todo.unread === 1 ? 'a message that nobody has read' : `${todo.unread} unread messages`
+  const owes = isDeadLetter(todo) && todo.unread > 0 ? ` it owes an answer to ${debts};` : ''
+  const why = !isDeadLetter(todo)
+    ? `ended as ${todo.state} at ${at(since)}; nothing moves it any more`
+    : todo.state === 'failed'
+      ? `a dead letter since ${at(since)}: ${error ?? 'it failed'};${owes} only a retry sends it again, as a new todo`
+      : `rejected at ${at(since)};${owes} only a retry hands that on, as a new todo`
   return { why, since, until: null }
 }
 
@@ -218,7 +227,11 @@ const overdue = ({ todo, now }: WhyFacts, { until }: Why): string => {
     : ''
 }
 
+/** What it has spent, of a todo that has a budget. */
+const spending = ({ todo: { budget, spent } }: WhyFacts): string =>
+  budget ? `; spent ${spendText(budget, spent)}` : ''
+
 export const whyOf = (facts: WhyFacts): Why => {
   const why = PHASES[phaseOf(facts.todo)](facts)
-  return { ...why, why: why.why + overdue(facts, why) }
+  return { ...why, why: why.why + spending(facts) + overdue(facts, why) }
 }

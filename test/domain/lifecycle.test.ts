@@ -78,6 +78,8 @@ test('the table is the one of the design: from, to, attempt and ready reason of 
     progress: 'claimed > same keep',
     say: 'claimed > same keep',
     artifact: 'claimed > same keep',
+    spend: 'claimed > same keep',
+    exhaust: 'claimed > failed failed',
     fork: 'claimed > same keep',
     adopt: 'pending|claimed|input-required|auth-required|failed > same keep',
     join: 'claimed > pending released',

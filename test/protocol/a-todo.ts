@@ -38,6 +38,8 @@ export const aTodo = (given: Partial<Todo> = {}): Todo => ({
   parentId: null,
   depth: 0,
   effects: null,
+  budget: null,
+  spent: null,
   join: null,
   line: null,
   front: false,

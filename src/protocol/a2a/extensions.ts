@@ -26,6 +26,7 @@ export const OWN_EXTENSIONS: readonly AgentExtension[] = [
   own('context-policy', 'What a new task does where its conversation is busy'),
   own('answers', 'Questions with a JSON Schema, and receipts of what became of a message'),
   own('effects', 'Names of what a task may do, among what its sender may'),
+  own('budgets', 'How much a task may spend, with all that it hands on'),
 ]
 
 const OWN_PREFIX = 'urn:switchboard:'

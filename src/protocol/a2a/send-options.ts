@@ -5,8 +5,9 @@
 import { z } from 'zod'
 import { invalid, Refusal } from '../../domain/errors.ts'
 import { BUSY_POLICIES, type BusyPolicy, type Timeouts } from '../../domain/policy.ts'
+import type { Amounts } from '../../domain/spend.ts'
 import { IDEMPOTENCY_MEMBER, type JsonObject, WAIT_MEMBER } from '../../domain/todo.ts'
-import { effects, timeouts } from '../json/fields.ts'
+import { budget, effects, timeouts } from '../json/fields.ts'
 
 /** Seconds, as in a queue's policy. */
 const TIMEOUTS = 'urn:switchboard:timeouts'
@@ -18,6 +19,9 @@ const busy = z.enum(BUSY_POLICIES)
 
 /** Names of what the task may do, among what its sender may. */
 const EFFECTS = 'urn:switchboard:effects'
+
+/** How much the task may spend, by kind. */
+const BUDGET = 'urn:switchboard:budget'
 
 /** Under WAIT_MEMBER: how long a blocking send waits, at most, as `{ "maxMs": 5000 }`. */
 const wait = z.strictObject({ maxMs: z.int().min(0) })
@@ -46,6 +50,7 @@ interface Options {
   timeouts: Timeouts | undefined
   busy: BusyPolicy | undefined
   effects: string[] | undefined
+  budget: Amounts | undefined
 }
 
 /** The options that are kept with the todo. Refuses: invalid. */
@@ -53,6 +58,7 @@ export const readSendOptions = (metadata: JsonObject | undefined): Options => ({
   timeouts: readOption(TIMEOUTS, timeouts, metadata),
   busy: readOption(BUSY, busy, metadata, `must be one of ${BUSY_POLICIES.join(', ')}`),
   effects: readOption(EFFECTS, effects, metadata, 'must be a list of names'),
+  budget: readOption(BUDGET, budget, metadata),
 })
 
 /** Milliseconds; what the server itself allows is another bound. Refuses: invalid. */

@@ -8,6 +8,7 @@ import type { DocumentPage } from '../../service/document-page.ts'
 import { withoutSecret, withoutSecrets } from '../json/secrets.ts'
 import {
   fromAttempt,
+  fromBudget,
   fromChild,
   fromDeadlines,
   fromDocuments,
@@ -39,6 +40,7 @@ export const fromClaimed = ({ view, unread, priorAttempts, children }: ClaimedTo
   metadata: view.metadata,
   ...fromSender(view),
   effects: view.todo.effects,
+  ...fromBudget(view.todo),
   ...(view.todo.parentId && { parentId: view.todo.parentId }),
   children: children.map(fromChild),
   deadlines: fromDeadlines(view.todo),

@@ -8,6 +8,7 @@ import { z } from 'zod'
 import { defined } from '../../base/defined.ts'
 import { STATE_NAMES } from '../../domain/lifecycle.ts'
 import type { TIMEOUT_NAMES } from '../../domain/policy.ts'
+import { MAX_AMOUNT, SPEND_KINDS, type SpendKind } from '../../domain/spend.ts'
 import type { Message, TodoFilter } from '../../domain/todo.ts'
 import { enumName, ROLES } from './enums.ts'
 import { artifactMembers, jsonObject, name, oneContent, partMembers, text } from './parts.ts'
@@ -48,6 +49,25 @@ export const messageFrom = (role: Message['role']) =>
 /** Names of what a todo may do. */
 export const effects = z.array(name.max(120)).max(100)
 
+const amount = z.int().min(0).max(MAX_AMOUNT).exactOptional()
+
+const amounts = {
+  tokens: amount,
+  cents: amount,
+  calls: amount,
+} satisfies Record<SpendKind, unknown>
+
+/** It is of no use without a kind. */
+const namesOne = (given: object): boolean => SPEND_KINDS.some((kind) => kind in given)
+const NAMES_ONE = `must name one of ${SPEND_KINDS.join(', ')}`
+
+/** What a todo may spend, in whole numbers: `{ "tokens": 100000, "cents": 50 }`. */
+export const budget = z.strictObject(amounts).refine(namesOne, NAMES_ONE)
+
+/** The same members beside others. */
+export const spending = <S extends z.ZodRawShape>(others: S) =>
+  z.strictObject({ ...others, ...amounts }).refine(namesOne, NAMES_ONE)
+
 const limit = seconds().exactOptional()
 
 /** Seconds by the names of a queue's policy: `{ "heartbeat": 600, "scheduleToClose": 86400 }`. */
@@ -62,6 +82,7 @@ const child = z.strictObject({
   queue: name,
   message: messageFrom('ROLE_USER'),
   effects: effects.exactOptional(),
+  budget: budget.exactOptional(),
   deadlineSeconds: seconds().exactOptional(),
   maxAttempts: z.int().min(1).max(100).exactOptional(),
 })

@@ -81,6 +81,12 @@ const afterInterrupt = members<Todo>()(
   'dueAt nextRetryAt progressAt seq unread createdAt updatedAt finishedAt statusAt',
 )
 
+/** There only where it has a limit, or has spent. */
+export const fromBudget = ({ budget, spent }: Pick<Todo, 'budget' | 'spent'>) => ({
+  ...(budget && { budget }),
+  ...(spent && { spent }),
+})
+
 const fromRow = (todo: Todo) => ({
   ...upToInterrupt(todo),
   heldUntil: fromTimeOrNull(todo.interruptHeldUntil),
@@ -88,6 +94,7 @@ const fromRow = (todo: Todo) => ({
   deadlines: fromDeadlines(todo),
   retryOf: todo.retryOf,
   effects: todo.effects,
+  ...fromBudget(todo),
   ...(todo.parentId && { parentId: todo.parentId }),
   ...(todo.join && { join: todo.join }),
   idleSeconds: todo.idleSeconds === null ? null : Math.floor(todo.idleSeconds),

@@ -167,7 +167,11 @@ export const OPERATOR_METHODS: MethodTable = {
     fromTodo,
   ),
   'todos.retry': reading(
-    admin(schema.byId, ({ operator }, { id }) => operator.retry(id), fromTodo),
+    admin(
+      schema.retry,
+      ({ operator }, { id, artifacts }) => operator.retry(id, artifacts),
+      fromTodo,
+    ),
   ),
   'todos.why': reading(
     watch(schema.byId, ({ operator }, { id }, { caller }) => operator.why(id, caller), fromWhy),

@@ -7,6 +7,7 @@ import { ENDPOINT_VERBS } from '../../domain/endpoint.ts'
 import { LEASE } from '../../domain/policy.ts'
 import { DELIVERY_STATES } from '../../domain/push.ts'
 import {
+  budget,
   childIds,
   children,
   interruptTtl,
@@ -82,6 +83,8 @@ export const update = z.strictObject({
 export const revoke = z.strictObject({ id: name, cancelTasks: z.boolean().default(false) })
 
 export const byId = z.strictObject({ id: name })
+/** Without `artifacts` the new todo begins without those of the dead one. */
+export const retry = z.strictObject({ id: name, artifacts: z.boolean().default(false) })
 export const documents = z.strictObject({ id: name, after: seq.default(0) })
 export const setSetting = z.strictObject({ key: name, value: text })
 export const unsetSetting = z.strictObject({ key: name })
@@ -92,6 +95,7 @@ export const send = z.strictObject({
   /** 0 first, 1 by default, 2 last. */
   priority: count(0, 2).exactOptional(),
   timeouts: timeouts.exactOptional(),
+  budget: budget.exactOptional(),
 })
 
 export const fork = z.strictObject({ id: name, children })

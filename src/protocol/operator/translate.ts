@@ -15,7 +15,7 @@ import type { Question } from '../../service/tasks/questions.ts'
 import { formOf } from '../json/answer-form.ts'
 import { toFilter } from '../json/fields.ts'
 import { members } from '../json/object.ts'
-import { withoutSecrets } from '../json/secrets.ts'
+import { withoutSecret, withoutSecrets } from '../json/secrets.ts'
 import {
   fromAttempt,
   fromChild,
@@ -74,6 +74,7 @@ export const fromShown = (shown: Shown) => ({
   children: shown.children.map(fromChild),
   events: shown.events.map(fromEvent),
   question: shown.question && fromQuestion(shown.question),
+  owed: shown.owed.map(withoutSecret).map(fromStored),
 })
 
 export const fromQuestion = ({ seq, deadline, schema }: Question) => ({

@@ -11,6 +11,7 @@ import type {
   JoinUntil,
   Message,
   Receipt,
+  StoredMessage,
   TodoFilter,
   TodoPage,
   TodoView,
@@ -22,7 +23,7 @@ import { transitionOne } from '../../store/move/move.ts'
 import { readAttempts } from '../../store/todos/attempts.ts'
 import { readFacts } from '../../store/todos/events.ts'
 import { listTodos } from '../../store/todos/list.ts'
-import { readBrief, readEnds, readView } from '../../store/todos/view.ts'
+import { readBrief, readEnds, readHeld, readView } from '../../store/todos/view.ts'
 import { type DocumentPage, documentPage } from '../document-page.ts'
 import type { Parts } from '../parts.ts'
 import type { Revocation } from '../sweeps/revocation.ts'
@@ -47,6 +48,8 @@ export interface Shown {
   children: Child[]
   /** What is asked at the moment and nobody has answered. */
   question: Question | null
+  /** Messages that nobody has acknowledged, the first of them: they are owed an answer. */
+  owed: StoredMessage[]
 }
 
 export interface OperatorService extends QueueService, EndpointService, SettingsService {
@@ -69,8 +72,11 @@ export interface OperatorService extends QueueService, EndpointService, Settings
   fork(id: string, children: NewChild[]): Promise<{ id: string; queue: string }[]>
   /** Parks a todo that is held until the condition holds; its holder is fenced out. */
   join(id: string, children: string[], until: JoinUntil): Promise<TodoView>
-  /** Makes a new todo with the message of a dead letter. Refuses: wrong_state, duplicate. */
-  retry(id: string): Promise<TodoView>
+  /**
+   * Makes a new todo with the conversation of a dead letter, and with its artifacts if they are wanted.
+   * Refuses: wrong_state, duplicate.
+   */
+  retry(id: string, artifacts?: boolean): Promise<TodoView>
   /** What this todo waits for, since when, until when, and what would move it. */
   why(id: string, caller: Caller): Promise<Why>
   cancel(id: string): Promise<TodoView>
@@ -110,13 +116,15 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     show: async (id, caller) => {
       const view = await find(id, watchScope(caller))
       const after = Math.max(0, view.todo.seq - MAX_EVENTS)
-      const [children, attempts, events, [question = null]] = await Promise.all([
+      const unread = view.todo.unread > 0
+      const [children, attempts, events, [question = null], held] = await Promise.all([
         readChildren(database, id, MAX_CHILDREN),
         readAttempts(database, id, MAX_ATTEMPTS),
         readFacts(database, id, after, MAX_EVENTS),
         questionsOf(database, registry, [view.todo]),
+        unread ? readHeld(database, id, 0, watchScope(caller)) : null,
       ])
-      return { view, attempts, children, question, events }
+      return { view, attempts, children, question, events, owed: held?.owed ?? [] }
     },
     documents: ({ id, after }, caller) => documentPage(database, id, after, watchScope(caller)),
     send: async (send) => {
@@ -145,9 +153,9 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
       })
       return find(id)
     },
-    retry: async (id) => {
+    retry: async (id, artifacts = false) => {
       const dead = orNotFound(await readEnds(database, id, EVERYTHING))
-      return find((await retry(dead)).id)
+      return find((await retry(dead, artifacts)).id)
     },
     cancel: (id) => cancelTodo(database, metrics, id, EVERYTHING),
   }

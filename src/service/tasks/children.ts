@@ -10,6 +10,7 @@
 import { defined } from '../../base/defined.ts'
 import { idFrom, newId } from '../../base/uuid.ts'
 import { invalid, isRefusal, Refusal } from '../../domain/errors.ts'
+import { type Amounts, isEmpty, kindsBeyond, leftOf, smaller } from '../../domain/spend.ts'
 import type { Message, Todo } from '../../domain/todo.ts'
 import { addTodo, type NewTodo } from '../../store/move/add.ts'
 import {
@@ -33,6 +34,8 @@ export interface NewChild {
   queue: string
   message: Message
   effects?: string[]
+  /** Within what its parent has left, which it shares. */
+  budget?: Amounts
   deadlineSeconds?: number
   maxAttempts?: number
 }
@@ -62,6 +65,25 @@ export const shrink = (
   if (refused.length === 0) return [...new Set(requested)]
   throw new Refusal('forbidden', { refused }, `The budget has no ${refused.join(', ')} to give`)
 }
+
+/** The budget of a child: what was asked for, else what its parent has left; null is without limit. Refuses: forbidden. */
+const budgetFor = (
+  parent: Pick<Todo, 'budget' | 'spent'>,
+  asked: Amounts | undefined,
+): Amounts | null => {
+  const left = leftOf(parent.budget, parent.spent)
+  const refused = asked ? kindsBeyond(asked, left) : []
+  if (refused.length > 0) {
+    const most = refused.map((kind) => `${left[kind]} ${kind}`).join(', ')
+    throw new Refusal('forbidden', { refused }, `The budget has no more to give than ${most}`)
+  }
+  const budget = { ...left, ...asked }
+  return isEmpty(budget) ? null : budget
+}
+
+/** What of this the parent has left. */
+const cutTo = (parent: Pick<Todo, 'budget' | 'spent'>, budget: Amounts = {}): Amounts =>
+  smaller(budget, leftOf(parent.budget, parent.spent))
 
 /** Of the parent's: by which children are known when they are asked for again. */
 interface Once {
@@ -138,6 +160,7 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
     const contextId = newId()
     const deadline = child.deadlineSeconds ?? timeouts?.scheduleToClose
     const effects = shrink(parent.effects, child.effects)
+    const budget = budgetFor(parent, child.budget)
     const added = await addTodo(session, {
       id,
       queue: child.queue,
@@ -150,6 +173,7 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
       detail: { text: excerpt(child.message) },
       parent: { id: parent.id, depth: parent.depth + 1, closeAt: parent.closeAt },
       ...(effects && { effects }),
+      ...(budget && { budget }),
     })
     if (!added) throw new Refusal('forbidden', {}, `There is no queue ${child.queue} for a child`)
     return added
@@ -193,8 +217,10 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
         const adopted = parentId && (await tryTransition(session, 'adopt', parentId, change))
         const parent = adopted ? adopted.todo : null
         if (parent) await checkNumber(session, parent.id, 1)
+        const budget = parent ? budgetFor(parent, cutTo(parent, todo.budget)) : todo.budget
         const retried = await addTodo(session, {
           ...todo,
+          ...(budget && { budget }),
           parent: { id: parent?.id ?? null, depth, closeAt: parent?.closeAt ?? null },
         })
         if (!retried) throw new Refusal('not_found', {}, `there is no queue ${todo.queue} any more`)

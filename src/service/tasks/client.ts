@@ -7,6 +7,7 @@ import type { Caller, Endpoint, Scope } from '../../domain/endpoint.ts'
 import { orNotFound, Refusal } from '../../domain/errors.ts'
 import type { BusyPolicy, Timeouts } from '../../domain/policy.ts'
 import type { NewPushConfig } from '../../domain/push.ts'
+import type { Amounts } from '../../domain/spend.ts'
 import type {
   JsonObject,
   Message,
@@ -45,6 +46,8 @@ export interface Send {
   busy?: BusyPolicy
   /** What the task may do, within what its sender may. */
   effects?: string[]
+  /** What the task may spend. */
+  budget?: Amounts
   /** The sender's name for this send: the same send under the same key makes nothing new. */
   idempotencyKey?: string
   /** A webhook for the task: it is kept with the task or not at all. */

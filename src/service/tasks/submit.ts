@@ -229,7 +229,7 @@ const NOT_AN_ANSWER = { answers: null, secret: false, sender: null, request: nul
 
 /** The todo that a message without one makes, by its queue's policy and its sender's options. */
 const freshTodo = (
-  { id = newId(), message, metadata, request, priority = 1, timeouts }: Send,
+  { id = newId(), message, metadata, request, priority = 1, timeouts, budget }: Send,
   { name, policy }: Queue,
   facts: Pick<NewTodo, 'clientId' | 'contextId' | 'firstInLine' | 'effects' | 'rejected' | 'push'>,
 ): Omit<NewTodo, 'line'> => ({
@@ -239,7 +239,7 @@ const freshTodo = (
   priority,
   maxAttempts: policy.maxAttempts,
   message: { ...message, taskId: id, contextId: facts.contextId },
-  ...defined({ metadata, request }),
+  ...defined({ metadata, request, budget }),
   timeouts: { ...policy.timeouts, ...timeouts },
   detail: { text: excerpt(message) },
 })

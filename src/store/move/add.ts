@@ -3,6 +3,7 @@ import { exactText } from '../../base/exact-json.ts'
 import { Refusal } from '../../domain/errors.ts'
 import type { Timeouts } from '../../domain/policy.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
+import type { Amounts } from '../../domain/spend.ts'
 import type { EventDetail, JsonObject, Message, RequestFacts, Todo } from '../../domain/todo.ts'
 import {
   isUniqueViolation,
@@ -12,6 +13,7 @@ import {
   type Values,
 } from '../postgres/database.ts'
 import { $, type Sql, sql } from '../postgres/sql.ts'
+import { plannedEachTime } from '../postgres/statement.ts'
 import {
   claimKey,
   KEY_ONCE,
@@ -26,6 +28,7 @@ import { TODO_COLUMNS } from '../todos/row.ts'
 import { sizeOf } from '../todos/size.ts'
 import { topics, wakeOf } from '../wake/topics.ts'
 import { addingConfig, pushValues } from './effects.ts'
+import { CARRIED, DEAD } from './kin/carry.ts'
 
 export interface NewTodo {
   id: string
@@ -39,6 +42,8 @@ export interface NewTodo {
   detail: EventDetail
   timeouts?: Timeouts
   retryOf?: string
+  /** A retry: it begins with the conversation of its dead letter, and with its artifacts or without. */
+  carries?: { artifacts: boolean }
   /** The conversation in whose line it stands. */
   line?: string
   /** No other todo can stand in that line yet. */
@@ -48,6 +53,7 @@ export interface NewTodo {
   /** For a child: its parent (null where that is gone), its depth, and when it must end at the latest. */
   parent?: { id: string | null; depth: number; closeAt: Date | null }
   effects?: readonly string[]
+  budget?: Amounts
   /** What its client said beside the message. */
   request?: RequestFacts
   /** Its first webhook. */
@@ -77,10 +83,10 @@ enqueued as (
 /**
  * Selected from its queue, so that a queue removed a moment ago takes nothing. `whole` also takes a
  * webhook and an idempotency key, each where it is not null: where the key is known nothing is made, and
- * the answer tells what it is known for.
+ * the answer tells what it is known for. `carries`: it takes over the conversation of its dead letter.
  */
-const addText = (whole: boolean): Sql => sql`
-with ${whole ? sql`${knownKey},` : ''}spot as materialized (
+const addText = (whole: boolean, carries = false): Sql => sql`
+with ${whole ? sql`${knownKey},` : ''}${carries ? sql`${DEAD},` : ''}spot as materialized (
   select ${$.line}::uuid is null
     or (not exists (select from todos f where f.line = ${$.line}::uuid and f.front)
       and not exists (select from todos w where w.line = ${$.line}::uuid and not w.front
@@ -88,7 +94,9 @@ with ${whole ? sql`${knownKey},` : ''}spot as materialized (
 added as (
   insert into todos (id, queue, context_id, client_id, priority, max_attempts, due_at, retry_of,
     schedule_to_start_seconds, start_to_close_seconds, heartbeat_seconds, close_at, alarm_at, line, front,
-    state, finished_at, parent_id, depth, effects, push_version, documents, document_bytes)
+    state, finished_at, parent_id, depth, effects, budget, push_version, documents, document_bytes${
+      carries ? ', seq, unread, acknowledged_seq' : ''
+    })
   select ${$.id}::uuid, q.name, ${$.context_id}, ${$.client_id}::uuid, ${$.priority}::smallint,
     ${$.max_attempts}::int, case when s.free and not r.rejected then now() end, ${$.retry_of}::uuid,
     ${$.schedule_to_start}::int, ${$.start_to_close}::int, ${$.heartbeat}::int, l.close_at,
@@ -97,11 +105,11 @@ added as (
     ${$.line}::uuid, ${$.line}::uuid is not null and s.free and not r.rejected,
     case when r.rejected then 'rejected'::todo_state else 'pending' end,
     case when r.rejected then clock_timestamp() end,
-    ${$.parent_id}::uuid, coalesce(${$.depth}::smallint, 0), ${$.effects}::text[],
+    ${$.parent_id}::uuid, coalesce(${$.depth}::smallint, 0), ${$.effects}::text[], ${$.budget}::jsonb,
     ${whole ? sql`case when ${$.push_id}::text is null then 0 else 1 end` : '0'},
-    1, ${$.bytes}::int
+    ${carries ? sql`1 + d.documents, ${$.bytes}::int + d.bytes, d.seq, d.unread, d.acknowledged_seq` : sql`1, ${$.bytes}::int`}
   from queues q
-    cross join spot s
+    cross join spot s${carries ? '\n    cross join dead d' : ''}
     cross join lateral (select coalesce(${$.rejected}::boolean, false) as rejected) r
     cross join lateral (select least(
       now() + make_interval(secs => ${$.schedule_to_close}::int), ${$.close_by}::timestamptz) as close_at) l
@@ -120,7 +128,7 @@ send_event as (
   insert into events (todo_id, seq, queue, context_id, verb, to_state, attempt, fence, ready, detail, at)
   select a.id, 1, a.queue, a.context_id, 'send', a.state, 0, 0,
     case when a.due_at is not null then 'created' end, ${$.detail}::json, a.created_at
-  from added a)${whole ? sql`${ADD_WEBHOOK},${claimKey('added')}` : ''}
+  from added a)${carries ? CARRIED : ''}${whole ? sql`${ADD_WEBHOOK},${claimKey('added')}` : ''}
 select ${TODO_COLUMNS('a')}${whole ? NO_KEY : ''} from added a
 union all
 select ${TODO_COLUMNS('null_todo')}${whole ? NO_KEY : ''} from (select (null::todos).*) as null_todo
@@ -129,6 +137,7 @@ where not exists (select from added) and exists (select from queues q where q.na
 }`
 
 const addPlain = statement<Todo>('todo_add', addText(false))
+const addCarrying = plannedEachTime<Todo>('todo_add_retry', addText(false, true))
 const addWhole = statement<Todo & KnownRow>('todo_add_whole', addText(true))
 
 /**
@@ -187,6 +196,7 @@ export const isPlain = (todo: NewTodo): boolean =>
   todo.retryOf === undefined &&
   todo.parent === undefined &&
   todo.effects === undefined &&
+  todo.budget === undefined &&
   todo.push === undefined &&
   !todo.rejected
 
@@ -262,7 +272,7 @@ const announced = (session: Session, added: Todo, isTold: boolean): Todo => {
 export const addTodo = (session: Session, todo: NewTodo): Promise<Todo | null> =>
   todo.push
     ? add<Todo & KnownRow, never>(session, addWhole, todo, {}, () => null)
-    : add<Todo, never>(session, addPlain, todo, {}, () => null)
+    : add<Todo, never>(session, todo.carries ? addCarrying : addPlain, todo, {}, () => null)
 
 /** As addTodo where the key is free, and claims it; else what it was claimed for. */
 export const addTodoOnce = async (
@@ -291,12 +301,14 @@ const valuesOf = (todo: NewTodo): Record<string, unknown> => ({
   ...documentsOf(todo),
   detail: exactText(todo.detail),
   retry_of: todo.retryOf,
+  with_artifacts: todo.carries?.artifacts ?? false,
   line: todo.line,
   rejected: todo.rejected,
   parent_id: todo.parent?.id,
   depth: todo.parent?.depth,
   close_by: todo.parent?.closeAt,
   effects: todo.effects,
+  budget: todo.budget && JSON.stringify(todo.budget),
   schedule_to_start: todo.timeouts?.scheduleToStart,
   start_to_close: todo.timeouts?.startToClose,
   schedule_to_close: todo.timeouts?.scheduleToClose,

@@ -154,6 +154,11 @@ const CONDITIONS: Readonly<Record<Condition, Sql | string>> = {
     or (t.owner is null and exists (select from attempts a where a.todo_id = t.id
       and a.seq = t.attempts_total and a.ended_at is null and a.endpoint_id = ${$.endpoint}::uuid)))`,
   readAll: READ_ALL,
+  // A child shares the budgets above it, which whoever says that it is afforded has locked.
+  affordable: sql`(coalesce(${$.afforded}::boolean, false) or (t.parent_id is null
+    and within_budget(t.budget, spent_more(t.spent, ${$.spend}::jsonb))))`,
+  // A call that is made again under its key is counted once.
+  spentOnce: sql`coalesce(${$.spend_key}::text <> all(t.spend_keys), true)`,
 }
 
 const AND = '\n    and '

@@ -7,7 +7,7 @@
 
 /** The name of every parameter, so that a misspelled one does not compile. */
 const NAMES = [
-  'after after_at after_id afters again append artifact artifact_bytes artifact_id asked at_most bytes card cause',
+  'afforded after after_at after_id afters again append artifact artifact_bytes artifact_id asked at_most budget bytes card cause',
   'children chunk_key claimant client client_id clients close_by concurrency config config_id',
   'context_id contexts counts crowded crowded_pairs depth detail details direct due_seconds effects',
   'endpoint endpoint_counts endpoints except expires_in',
@@ -18,7 +18,8 @@ const NAMES = [
   'priorities priority push_credentials push_dialect push_endpoint push_host push_id',
   'push_scheme push_secret push_token push_url question queue queues reason rejected request requests result',
   'result_bytes retry_by retry_of retry_seconds schedule_to_close schedule_to_start schema scope_client',
-  'scope_kind scope_queue scope_queues seconds secret send_per_minute seq seqs share start_to_close',
+  'scope_kind scope_queue scope_queues seconds secret send_per_minute seq seqs share spend spend_key',
+  'start_to_close',
   'state status summary through to todo todo_id token tries ttl_seconds value verb verbs with_artifacts',
 ] as const
 

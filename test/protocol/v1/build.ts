@@ -39,6 +39,8 @@ const todo = (members: Partial<Todo> = {}): Todo => ({
   parentId: null,
   depth: 0,
   effects: null,
+  budget: null,
+  spent: null,
   join: null,
   line: null,
   front: false,

@@ -35,10 +35,16 @@ export const addList = (program: Command): void => {
   )
 }
 
+/** What a dead letter still owes an answer to. */
+const debts = ({ finishedAt, state, unread }: Todo): string =>
+  finishedAt !== null && ['failed', 'rejected'].includes(state) && unread > 0
+    ? `${unread} unread`
+    : ''
+
 const row = (todo: Todo): string[] => [
   todo.id,
   todo.queue,
-  [todo.state, todo.nextRetryAt === null ? '' : 'retries', idleText(todo)]
+  [todo.state, todo.nextRetryAt === null ? '' : 'retries', idleText(todo), debts(todo)]
     .filter(Boolean)
     .join(', '),
   `${todo.attempt}/${todo.maxAttempts}`,

@@ -1,8 +1,9 @@
 /** `send`: gives a queue a task, and by default waits until the task ends or asks. */
-import type { Command } from 'commander'
+import { type Command, InvalidArgumentError } from 'commander'
 import { defined } from '../../../base/defined.ts'
+import { type Amounts, MAX_AMOUNT, SPEND_KINDS, type SpendKind } from '../../../domain/spend.ts'
 import { print } from '../../output.ts'
-import { clientCommand, wholeNumber, withClient } from '../../program.ts'
+import { clientCommand, list, wholeNumber, withClient } from '../../program.ts'
 import type { Todo } from '../../todo.ts'
 import { act } from '../../wait-for-todo.ts'
 
@@ -10,18 +11,37 @@ interface Options {
   wait: boolean
   priority?: number
   context?: string
+  budget?: Amounts
+}
+
+const isKind = (word: string): word is SpendKind => SPEND_KINDS.some((kind) => kind === word)
+
+/** `tokens=1000,calls=5`, or each by itself. */
+const amounts = (text: string, before: Amounts = {}): Amounts => {
+  const given: Amounts = { ...before }
+  for (const word of list(text, [])) {
+    const [kind = '', number = ''] = word.split('=')
+    if (!isKind(kind)) {
+      throw new InvalidArgumentError(
+        `It must be ${SPEND_KINDS.join('=n, ')}=n, or several of them.`,
+      )
+    }
+    given[kind] = wholeNumber(0, MAX_AMOUNT)(number)
+  }
+  return given
 }
 
 export const addSend = (program: Command): void => {
   clientCommand(program, 'send <queue> <text>', 'send a task; waits until it ends or asks')
     .option('--no-wait', 'print the task id and return at once')
     .option('--priority <0-2>', '0 is first, 1 the default, 2 last', wholeNumber(0, 2))
+    .option('--budget <kind=n...>', 'what it may spend: tokens=, cents=, calls=', amounts)
     .option('--context <id>', 'go on in this conversation')
     .action(
       withClient(async (session, queue: string, text: string, options: Options) => {
-        const { wait, priority, context } = options
+        const { wait, priority, context, budget } = options
         const message = defined({ parts: [{ text }], contextId: context })
-        const params = defined({ queue, message, priority })
+        const params = defined({ queue, message, priority, budget })
         const send = () => session.client.call<Todo>('todos.send', params)
         await act(session, send, { wait, show: ({ id }) => print(id) })
       }),

@@ -1,5 +1,6 @@
 /** `show`: one task's state, conversation, artifacts, attempts, deadlines and events. */
 import type { Command } from 'commander'
+import { spendText } from '../../../domain/spend.ts'
 import { localMoment, oneLine, plain, print, printTable, style } from '../../output.ts'
 import { clientCommand, showing } from '../../program.ts'
 import {
@@ -43,6 +44,7 @@ const printState = (todo: ShownTodo): void => {
     ['finished', localMoment(todo.finishedAt)],
     ['error', errorText(todo) || '-'],
     ['retry of', todo.retryOf ?? '-'],
+    ['spent', spendText(todo.budget ?? null, todo.spent ?? null) || '-'],
     ['unread', todo.unread === 0 ? '-' : String(todo.unread)],
     ...deadlines(todo),
   ]

@@ -4,7 +4,17 @@
  */
 import { html, svg } from 'lit/html.js'
 import { answerForm, isChoice } from './form.js'
-import { idleOf, QUIET_MS, shortSpan, soon, span, stateWord, titleOf, wrong } from './words.js'
+import {
+  idleOf,
+  owes,
+  QUIET_MS,
+  shortSpan,
+  soon,
+  span,
+  stateWord,
+  titleOf,
+  wrong,
+} from './words.js'
 
 const ROUND = 2 * Math.PI * 16
 const SOON_MS = 3600_000
@@ -38,6 +48,9 @@ const age = ({ at }, now, suffix = '') =>
 
 const tag = (text, name = '') => (text ? html`<span class=${name} dir="auto">${text}</span>` : '')
 
+/** Of a budget; a card that has none, or that was made of an event, says nothing. */
+const spent = (card) => tag(card.spent ? `spent ${card.spent}` : '')
+
 const behind = (card, cards) => {
   const front = cards.get(card.waitsBehind)
   const name = titleOf(front ?? { id: card.waitsBehind })
@@ -60,7 +73,7 @@ const waits = (card, { cards, now }) => {
 const waiting = (card, board) => html`
   <p class="said">${waits(card, board)}</p>
   <p class="meta">
-    ${tag(card.queue)}${tag(attempt(card))}
+    ${tag(card.queue)}${tag(attempt(card))}${spent(card)}
     ${age(card, board.now)}
   </p>`
 
@@ -69,7 +82,7 @@ const held = (card, { now }) => {
   return html`
     ${card.said ? html`<p class="said" dir="auto">${card.said}</p>` : ''}
     <p class="meta">
-      ${tag(card.queue)}<span>${`attempt ${card.attempt}`}</span>${tag(card.claimant)}
+      ${tag(card.queue)}<span>${`attempt ${card.attempt}`}</span>${tag(card.claimant)}${spent(card)}
       ${idle > 0 ? html`<span class=${idle >= QUIET_MS ? 'quiet' : ''}>${`idle ${span(idle)}`}</span>` : ''}
       ${age(card, now)}
     </p>`
@@ -104,12 +117,13 @@ const asking = (card, board) => html`
   </div>
   <blockquote dir="auto">${card.said}</blockquote>
   ${form(card, board)}
-  <p class="meta">${tag(card.queue)}${tag(attempt(card))}</p>`
+  <p class="meta">${tag(card.queue)}${tag(attempt(card))}${spent(card)}</p>`
 
 const ended = (card, { now }) => html`
   <p class="said" dir="auto">${wrong(card.error) || card.said}</p>
   <p class="meta">
     ${tag(card.queue)}<span class="state">${stateWord(card)}</span>${tag(attempt(card))}
+    ${tag(owes(card.owed))}${spent(card)}
     ${age(card, now, ' ago')}
   </p>`
 

@@ -27,7 +27,8 @@ const titleOf = ({ id, message }) => titled({ id, title: textOf(message).slice(0
 const localTimes = (line) =>
   line?.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, (iso) => moment(iso)) ?? ''
 
-const isDead = ({ state, finishedAt }) => state === 'failed' && finishedAt !== null
+const isDead = ({ state, finishedAt, unread }) =>
+  finishedAt !== null && (state === 'failed' || (state === 'rejected' && unread > 0))
 
 /** Quoted for a shell, which leaves what stands in single quotes as it is. */
 const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`

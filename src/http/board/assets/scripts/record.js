@@ -6,7 +6,7 @@
 import { ref } from 'lit/directives/ref.js'
 import { html, nothing, render, svg } from 'lit/html.js'
 import { digitsOf } from './api.js'
-import { clock, moment, shortId, soon, span, stateWord, wrong } from './words.js'
+import { clock, moment, owes, shortId, soon, span, stateWord, wrong } from './words.js'
 
 const IMAGES = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif'])
 const MAX_IMAGE = 4_000_000
@@ -242,6 +242,11 @@ export const family = ({ parentId, children, retryOf, waitsBehind }) => {
   return section('Family', html`<ul class="family">${items}</ul>`, 'Belongs to')
 }
 
+const amountsOf = (spent) =>
+  Object.entries(spent)
+    .map(([kind, amount]) => `${amount} ${kind}`)
+    .join(', ')
+
 const detail = ({ detail, claimant, ready, to }) =>
   [
     to === 'claimed' && claimant ? `by ${claimant}` : '',
@@ -250,6 +255,8 @@ const detail = ({ detail, claimant, ready, to }) =>
     detail?.note,
     detail?.percent === undefined ? '' : `${detail.percent} %`,
     wrong(detail?.error),
+    owes(detail?.owed ?? 0),
+    detail?.spent ? `spent ${amountsOf(detail.spent)}` : '',
   ]
     .filter(Boolean)
     .join(', ')

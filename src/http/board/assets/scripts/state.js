@@ -119,7 +119,7 @@ export const createState = (now) => {
       count(event)
       const before = cards.get(event.id)
       if (before && before.seq >= event.seq) return
-      const { text, note, error, retryAt } = event.detail ?? {}
+      const { text, note, error, retryAt, owed = 0 } = event.detail ?? {}
       cards.set(event.id, {
         ...before,
         id: event.id,
@@ -135,6 +135,7 @@ export const createState = (now) => {
         title: before?.title || (event.from === null ? (text ?? '') : ''),
         said: event.from === null ? '' : (text ?? note ?? ''),
         error: error ?? null,
+        owed,
         retryAt: retryAt ?? null,
         waitsBehind: null,
         // A question is shown from the whole card, which follows.
