@@ -7,6 +7,7 @@ import { ENDPOINT_VERBS } from '../../domain/endpoint.ts'
 import { LEASE } from '../../domain/policy.ts'
 import { DELIVERY_STATES } from '../../domain/push.ts'
 import {
+  author,
   childIds,
   children,
   interruptTtl,
@@ -38,6 +39,7 @@ const policy = z.strictObject({
     })
     .exactOptional(),
   contexts: z.enum(['serial', 'parallel']).exactOptional(),
+  line: z.enum(['client', 'context']).exactOptional(),
   reentry: z.enum(['explicit', 'question', 'author']).exactOptional(),
   dedupe: z.enum(['off', 'messageId']).exactOptional(),
   concurrency: concurrency.nullable().exactOptional(),
@@ -92,6 +94,7 @@ export const send = z.strictObject({
   /** 0 first, 1 by default, 2 last. */
   priority: count(0, 2).exactOptional(),
   timeouts: timeouts.exactOptional(),
+  author: author.exactOptional(),
 })
 
 export const fork = z.strictObject({ id: name, children })

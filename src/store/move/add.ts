@@ -32,6 +32,8 @@ export interface NewTodo {
   queue: string
   contextId: string
   clientId: string | null
+  /** Null where nobody is named. */
+  author?: string | null
   priority: number
   maxAttempts: number
   message: Message
@@ -88,7 +90,7 @@ with ${whole ? sql`${knownKey},` : ''}spot as materialized (
 added as (
   insert into todos (id, queue, context_id, client_id, priority, max_attempts, due_at, retry_of,
     schedule_to_start_seconds, start_to_close_seconds, heartbeat_seconds, close_at, alarm_at, line, front,
-    state, finished_at, parent_id, depth, effects, push_version, documents, document_bytes)
+    state, finished_at, parent_id, depth, effects, author, push_version, documents, document_bytes)
   select ${$.id}::uuid, q.name, ${$.context_id}, ${$.client_id}::uuid, ${$.priority}::smallint,
     ${$.max_attempts}::int, case when s.free and not r.rejected then now() end, ${$.retry_of}::uuid,
     ${$.schedule_to_start}::int, ${$.start_to_close}::int, ${$.heartbeat}::int, l.close_at,
@@ -98,6 +100,7 @@ added as (
     case when r.rejected then 'rejected'::todo_state else 'pending' end,
     case when r.rejected then clock_timestamp() end,
     ${$.parent_id}::uuid, coalesce(${$.depth}::smallint, 0), ${$.effects}::text[],
+    ${$.author}::text,
     ${whole ? sql`case when ${$.push_id}::text is null then 0 else 1 end` : '0'},
     1, ${$.bytes}::int
   from queues q
@@ -117,9 +120,10 @@ kept_metadata as (
   insert into details (todo_id, metadata)
   select a.id, ${$.metadata}::json from added a where ${$.metadata}::json is not null),
 send_event as (
-  insert into events (todo_id, seq, queue, context_id, verb, to_state, attempt, fence, ready, detail, at)
+  insert into events (todo_id, seq, queue, context_id, verb, to_state, attempt, fence, ready, detail, at,
+    author)
   select a.id, 1, a.queue, a.context_id, 'send', a.state, 0, 0,
-    case when a.due_at is not null then 'created' end, ${$.detail}::json, a.created_at
+    case when a.due_at is not null then 'created' end, ${$.detail}::json, a.created_at, a.author
   from added a)${whole ? sql`${ADD_WEBHOOK},${claimKey('added')}` : ''}
 select ${TODO_COLUMNS('a')}${whole ? NO_KEY : ''} from added a
 union all
@@ -187,6 +191,7 @@ export const isPlain = (todo: NewTodo): boolean =>
   todo.retryOf === undefined &&
   todo.parent === undefined &&
   todo.effects === undefined &&
+  (todo.author ?? null) === null &&
   todo.push === undefined &&
   !todo.rejected
 
@@ -297,6 +302,7 @@ const valuesOf = (todo: NewTodo): Record<string, unknown> => ({
   depth: todo.parent?.depth,
   close_by: todo.parent?.closeAt,
   effects: todo.effects,
+  author: todo.author,
   schedule_to_start: todo.timeouts?.scheduleToStart,
   start_to_close: todo.timeouts?.startToClose,
   schedule_to_close: todo.timeouts?.scheduleToClose,

@@ -10,6 +10,7 @@ interface Options {
   wait: boolean
   priority?: number
   context?: string
+  author?: string
 }
 
 export const addSend = (program: Command): void => {
@@ -17,11 +18,12 @@ export const addSend = (program: Command): void => {
     .option('--no-wait', 'print the task id and return at once')
     .option('--priority <0-2>', '0 is first, 1 the default, 2 last', wholeNumber(0, 2))
     .option('--context <id>', 'go on in this conversation')
+    .option('--author <name>', 'on whose behalf')
     .action(
       withClient(async (session, queue: string, text: string, options: Options) => {
-        const { wait, priority, context } = options
+        const { wait, priority, context, author } = options
         const message = defined({ parts: [{ text }], contextId: context })
-        const params = defined({ queue, message, priority })
+        const params = defined({ queue, message, priority, author })
         const send = () => session.client.call<Todo>('todos.send', params)
         await act(session, send, { wait, show: ({ id }) => print(id) })
       }),

@@ -38,6 +38,9 @@ const age = ({ at }, now, suffix = '') =>
 
 const tag = (text, name = '') => (text ? html`<span class=${name} dir="auto">${text}</span>` : '')
 
+/** On whose behalf it was sent. */
+const from = ({ author }) => (author ? tag(`from ${author}`, 'author') : '')
+
 const behind = (card, cards) => {
   const front = cards.get(card.waitsBehind)
   const name = titleOf(front ?? { id: card.waitsBehind })
@@ -60,7 +63,7 @@ const waits = (card, { cards, now }) => {
 const waiting = (card, board) => html`
   <p class="said">${waits(card, board)}</p>
   <p class="meta">
-    ${tag(card.queue)}${tag(attempt(card))}
+    ${tag(card.queue)}${from(card)}${tag(attempt(card))}
     ${age(card, board.now)}
   </p>`
 
@@ -69,7 +72,7 @@ const held = (card, { now }) => {
   return html`
     ${card.said ? html`<p class="said" dir="auto">${card.said}</p>` : ''}
     <p class="meta">
-      ${tag(card.queue)}<span>${`attempt ${card.attempt}`}</span>${tag(card.claimant)}
+      ${tag(card.queue)}${from(card)}<span>${`attempt ${card.attempt}`}</span>${tag(card.claimant)}
       ${idle > 0 ? html`<span class=${idle >= QUIET_MS ? 'quiet' : ''}>${`idle ${span(idle)}`}</span>` : ''}
       ${age(card, now)}
     </p>`
@@ -104,12 +107,12 @@ const asking = (card, board) => html`
   </div>
   <blockquote dir="auto">${card.said}</blockquote>
   ${form(card, board)}
-  <p class="meta">${tag(card.queue)}${tag(attempt(card))}</p>`
+  <p class="meta">${tag(card.queue)}${from(card)}${tag(attempt(card))}</p>`
 
 const ended = (card, { now }) => html`
   <p class="said" dir="auto">${wrong(card.error) || card.said}</p>
   <p class="meta">
-    ${tag(card.queue)}<span class="state">${stateWord(card)}</span>${tag(attempt(card))}
+    ${tag(card.queue)}${from(card)}<span class="state">${stateWord(card)}</span>${tag(attempt(card))}
     ${age(card, now, ' ago')}
   </p>`
 
