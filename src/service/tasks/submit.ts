@@ -30,6 +30,7 @@ import { shrink } from './children.ts'
 import { beside, type Send, type Sent } from './client.ts'
 import { type Conversations, lineOf } from './conversations.ts'
 import { type Keys, replayed } from './idempotency.ts'
+import { asks } from './questions.ts'
 import type { Reply } from './reply.ts'
 import type { SendRate } from './send-rate.ts'
 import { excerpt, withoutAnswerer } from './text.ts'
@@ -139,9 +140,11 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
 
       // A sender that has an id for a new todo already does not mean the one at work.
       if (queue.policy.reentry === 'author' && send.id === undefined) {
-        // Its open question comes first; else whatever is at work for it.
+        // Its open question comes first; else whatever is at work for it, or goes on in its turn.
         const addressed =
-          own.find((todo) => phaseOf(todo) === 'interrupted') ?? own.find((todo) => todo.front)
+          own.find(asks) ??
+          own.find((todo) => todo.front) ??
+          own.find((todo) => phaseOf(todo) === 'interrupted')
         if (addressed) {
           const { id } = addressed
           const to = { id, scope: EVERYTHING, senderId: clientId, request: beside(send) }
