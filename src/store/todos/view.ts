@@ -31,7 +31,7 @@ interface Documents {
   artifacts: Chunk[] | null
   details: Pick<TodoView, 'metadata' | 'result' | 'direct'> | null
   waitsBehind: string | null
-  behindOther: boolean
+  behindOther: boolean | null
   retriedAs: string | null
   /** It has more documents than are read with those of others: only those of its ends are here. */
   large: boolean
@@ -67,9 +67,9 @@ const besidesOf = (todo: string): string => `
   (select ${detailsJson('d.direct')} from details d where d.todo_id = ${todo}.id) as details,
   case when ${todo}.state = 'pending' and ${todo}.due_at is null then
     (select f.id from todos f where f.line = ${todo}.line and f.front) end as "waitsBehind",
-  coalesce(${todo}.state = 'pending' and ${todo}.due_at is null and exists (select from todos f
-    where f.line = ${todo}.line and f.front and f.client_id is distinct from ${todo}.client_id), false)
-    as "behindOther",
+  case when ${todo}.state = 'pending' and ${todo}.due_at is null then
+    (select f.client_id is distinct from ${todo}.client_id from todos f
+      where f.line = ${todo}.line and f.front) end as "behindOther",
   case when ${todo}.state = 'failed' and ${todo}.finished_at is not null then
     (select r.id from todos r where r.retry_of = ${todo}.id) end as "retriedAs"`
 
@@ -89,7 +89,7 @@ export const toView = (row: ViewRow, artifacts: boolean): TodoView => ({
   result: row.details?.result ?? null,
   direct: row.details?.direct ?? false,
   waitsBehind: row.waitsBehind,
-  behindOther: row.behindOther,
+  behindOther: row.behindOther === true,
   retriedAs: row.retriedAs,
 })
 
