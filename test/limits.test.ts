@@ -129,6 +129,7 @@ const LIMITS: Readonly<Record<string, Readonly<Record<string, readonly number[]>
     [`reads of tasks larger than ${ALONE_BYTES.toLocaleString('en')} bytes at a time on a node, whichever call needs them`]:
       [2, 1, 1, inFile('store/postgres/large-reads.ts', 'WAIT_MS') / 1000],
     'bytes of a body': [LIMIT_BYTES / MB],
+    'name of an author': [inFile('domain/author.ts', 'AUTHOR_MAX_LENGTH')],
     'depth of a document': [MAX_DEPTH],
     'parts of a message': [MAX_PARTS],
     'time for a body; of that, without a byte': [

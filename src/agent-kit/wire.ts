@@ -51,6 +51,8 @@ export interface OwedMessage {
   answers?: number
   /** The endpoint that sent it; absent for an operator. */
   sender?: string
+  /** On whose behalf its client sent it; absent where nobody is named. */
+  author?: string
   /** What its client said beside it; absent where that is nothing. */
   request?: RequestFacts
 }
@@ -59,6 +61,8 @@ export interface OwedMessage {
 export interface RequestFacts {
   /** Of the request of a message to a live todo. */
   metadata?: JsonObject
+  /** Likewise: on whose behalf it was sent. */
+  author?: string
   /** Extensions that the client asked for and the queue's card declares. */
   extensions?: string[]
   acceptedOutputModes?: string[]
@@ -130,6 +134,8 @@ export interface ClaimedTodo {
   children: Child[]
   /** The endpoint that sent it; null for an operator. */
   sender: string | null
+  /** On whose behalf its client sent it; absent where nobody is named. */
+  author?: string
   /** Extensions of A2A that its client asked for and the queue's card declares. */
   extensions: string[]
   configuration?: { acceptedOutputModes: string[] }

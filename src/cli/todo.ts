@@ -15,6 +15,8 @@ export interface Todo {
   id: string
   queue: string
   contextId: string
+  /** Absent where nobody is named. */
+  author?: string
   state: string
   attempt: number
   maxAttempts: number
@@ -44,6 +46,7 @@ export type Attempt = PriorAttempt & { cause: string | null }
 export interface TodoEvent {
   id: string
   queue: string
+  author?: string
   seq: number
   from: string | null
   to: string

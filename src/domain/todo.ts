@@ -59,6 +59,8 @@ export interface Todo {
   contextId: string
   /** The endpoint that sent it; null if an operator did. */
   clientId: string | null
+  /** On whose behalf its client sent it (author.ts); null where nobody was named. */
+  author: string | null
   state: State
   priority: number
   attempt: number
@@ -129,6 +131,8 @@ export interface Child {
 export interface RequestFacts {
   /** Of the request that brought a message to a live todo; the first one's is the todo's own. */
   metadata?: JsonObject
+  /** Of a message to a live todo: on whose behalf it was sent. */
+  author?: string
   /** Extensions that the client requested and the card declares. */
   extensions?: string[]
   acceptedOutputModes?: string[]
@@ -199,6 +203,8 @@ export interface TodoView {
   result: JsonObject | null
   /** The todo at the front of its conversation, while this one waits in line; else null. */
   waitsBehind: string | null
+  /** That one is another client's, which is none of this one's business. */
+  behindOther: boolean
   /** The todo that redoes this dead letter; else null. */
   retriedAs: string | null
   /** What is left out, because one answer does not show so much; absent where nothing is. */
@@ -213,6 +219,8 @@ export interface Event {
   seq: number
   queue: string
   contextId: string
+  /** Of its todo. */
+  author: string | null
   verb: EventVerb
   from: State | null
   to: State

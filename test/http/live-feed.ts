@@ -20,6 +20,7 @@ export const anEvent = (given: Partial<FeedEvent> & { position: number }): FeedE
   seq: given.position,
   queue: 'a',
   contextId: 'context-1',
+  author: null,
   verb: 'send',
   from: null,
   to: 'pending',

@@ -38,6 +38,7 @@ export const aTodo = (given: Partial<Todo> = {}): Todo => ({
   parentId: null,
   depth: 0,
   effects: null,
+  author: null,
   budget: null,
   spent: null,
   join: null,
@@ -67,6 +68,7 @@ export const aView = (given: Partial<Todo> = {}, messages: Message[] = [ASKED]):
   result: null,
   direct: false,
   waitsBehind: null,
+  behindOther: false,
   retriedAs: null,
 })
 

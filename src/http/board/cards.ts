@@ -77,6 +77,7 @@ export const fromCard = ({ view, question, client, progress }: BoardCard) => {
     maxAttempts: todo.maxAttempts,
     claimant: todo.claimant,
     client,
+    author: todo.author,
     title: first ? cut(textOf(first), TITLE_LENGTH) : '',
     said: progressText(progress) || saidBy(status),
     error: todo.state === 'failed' ? failureOf(result) : null,

@@ -3,11 +3,12 @@
  * under a key of ours. Anything else in there is the client's.
  */
 import { z } from 'zod'
+import { AUTHOR_ALIAS, AUTHOR_MEMBER, AUTHOR_RULE } from '../../domain/author.ts'
 import { invalid, Refusal } from '../../domain/errors.ts'
 import { BUSY_POLICIES, type BusyPolicy, type Timeouts } from '../../domain/policy.ts'
 import type { Amounts } from '../../domain/spend.ts'
 import { IDEMPOTENCY_MEMBER, type JsonObject, WAIT_MEMBER } from '../../domain/todo.ts'
-import { budget, effects, timeouts } from '../json/fields.ts'
+import { author, budget, effects, timeouts } from '../json/fields.ts'
 
 /** Seconds, as in a queue's policy. */
 const TIMEOUTS = 'urn:switchboard:timeouts'
@@ -51,6 +52,15 @@ interface Options {
   busy: BusyPolicy | undefined
   effects: string[] | undefined
   budget: Amounts | undefined
+  author: string | undefined
+}
+
+/** By either spelling; by both only if they agree. Refuses: invalid. */
+const readAuthor = (metadata: JsonObject | undefined): string | undefined => {
+  const named = readOption(AUTHOR_MEMBER, author, metadata, AUTHOR_RULE)
+  const alias = readOption(AUTHOR_ALIAS, author, metadata, AUTHOR_RULE)
+  if (named === undefined || alias === undefined || named === alias) return named ?? alias
+  throw invalid(`metadata.${AUTHOR_ALIAS}`, `must be the same as ${AUTHOR_MEMBER}`)
 }
 
 /** The options that are kept with the todo. Refuses: invalid. */
@@ -59,6 +69,7 @@ export const readSendOptions = (metadata: JsonObject | undefined): Options => ({
   busy: readOption(BUSY, busy, metadata, `must be one of ${BUSY_POLICIES.join(', ')}`),
   effects: readOption(EFFECTS, effects, metadata, 'must be a list of names'),
   budget: readOption(BUDGET, budget, metadata),
+  author: readAuthor(metadata),
 })
 
 /** Milliseconds; what the server itself allows is another bound. Refuses: invalid. */

@@ -6,6 +6,7 @@
 import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
 import { defined } from '../../base/defined.ts'
+import { AUTHOR_RULE, isAuthor, normalAuthor } from '../../domain/author.ts'
 import { STATE_NAMES } from '../../domain/lifecycle.ts'
 import type { TIMEOUT_NAMES } from '../../domain/policy.ts'
 import { MAX_AMOUNT, SPEND_KINDS, type SpendKind } from '../../domain/spend.ts'
@@ -45,6 +46,9 @@ export const messageFrom = (role: Message['role']) =>
     extensions: z.array(text).exactOptional(),
     referenceTaskIds: z.array(text).exactOptional(),
   })
+
+/** Whom a send is from. */
+export const author = z.custom<string>(isAuthor, AUTHOR_RULE).transform(normalAuthor)
 
 /** Names of what a todo may do. */
 export const effects = z.array(name.max(120)).max(100)

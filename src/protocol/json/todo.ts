@@ -27,6 +27,7 @@ export const fromStored = (stored: StoredMessage) => ({
   receivedAt: fromTime(stored.receivedAt),
   ...(stored.answers !== null && { answers: stored.answers }),
   ...(stored.sender !== null && stored.message.role === 'ROLE_USER' && { sender: stored.sender }),
+  ...(stored.request?.author !== undefined && { author: stored.request.author }),
   ...(stored.request && { request: stored.request }),
 })
 
@@ -43,11 +44,15 @@ export const fromDocuments = (
   })),
   next,
 })
+/** Absent where nobody is named. */
+const byAuthor = ({ author }: Pick<Todo, 'author'>) => (author === null ? {} : { author })
+
 /** Who sent a todo and what they said beside its first message; its metadata is a member of its own. */
 export const fromSender = ({ todo, messages }: TodoView) => {
   const { extensions = [], acceptedOutputModes, traceparent } = messages[0]?.request ?? {}
   return {
     sender: todo.clientId,
+    ...byAuthor(todo),
     extensions,
     ...(acceptedOutputModes && { configuration: { acceptedOutputModes } }),
     ...(traceparent !== undefined && { traceparent }),
@@ -94,6 +99,7 @@ const fromRow = (todo: Todo) => ({
   deadlines: fromDeadlines(todo),
   retryOf: todo.retryOf,
   effects: todo.effects,
+  ...byAuthor(todo),
   ...fromBudget(todo),
   ...(todo.parentId && { parentId: todo.parentId }),
   ...(todo.join && { join: todo.join }),
@@ -135,4 +141,8 @@ const ofEvent = members<Fact>()(
 )
 
 /** A committed event, without the documents it carried. */
-export const fromEvent = (event: Fact) => ({ id: event.todoId, ...ofEvent(event) })
+export const fromEvent = (event: Fact) => ({
+  id: event.todoId,
+  ...ofEvent(event),
+  ...byAuthor(event),
+})

@@ -7,6 +7,7 @@ import { ENDPOINT_VERBS } from '../../domain/endpoint.ts'
 import { LEASE } from '../../domain/policy.ts'
 import { DELIVERY_STATES } from '../../domain/push.ts'
 import {
+  author,
   budget,
   childIds,
   children,
@@ -39,6 +40,7 @@ const policy = z.strictObject({
     })
     .exactOptional(),
   contexts: z.enum(['serial', 'parallel']).exactOptional(),
+  line: z.enum(['client', 'context']).exactOptional(),
   reentry: z.enum(['explicit', 'question', 'author']).exactOptional(),
   dedupe: z.enum(['off', 'messageId']).exactOptional(),
   concurrency: concurrency.nullable().exactOptional(),
@@ -95,6 +97,7 @@ export const send = z.strictObject({
   /** 0 first, 1 by default, 2 last. */
   priority: count(0, 2).exactOptional(),
   timeouts: timeouts.exactOptional(),
+  author: author.exactOptional(),
   budget: budget.exactOptional(),
 })
 

@@ -166,6 +166,7 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
       queue: child.queue,
       contextId,
       clientId,
+      author: parent.author,
       priority: parent.priority,
       maxAttempts: child.maxAttempts ?? maxAttempts ?? 1,
       message: { ...child.message, role: 'ROLE_USER', taskId: id, contextId },

@@ -44,6 +44,8 @@ export interface Send {
   timeouts?: Timeouts
   /** What to do if its conversation is busy; by default it waits its turn. */
   busy?: BusyPolicy
+  /** On whose behalf it is sent. */
+  author?: string
   /** What the task may do, within what its sender may. */
   effects?: string[]
   /** What the task may spend. */
@@ -83,8 +85,10 @@ export interface ClientService {
 }
 
 /** What a message to a live todo says beside itself: there its request's metadata belongs to it alone. */
-export const beside = ({ metadata, request }: Send): RequestFacts | undefined =>
-  metadata || request ? defined<RequestFacts>({ metadata, ...request }) : undefined
+export const beside = ({ metadata, author, request }: Send): RequestFacts | undefined =>
+  metadata || author || request
+    ? defined<RequestFacts>({ metadata, author, ...request })
+    : undefined
 
 interface ClientParts extends Pick<Parts, 'database' | 'registry' | 'metrics' | 'pages'> {
   reply: Reply

@@ -37,7 +37,7 @@ const optionsIn = (metadata: JsonObject | undefined): JsonObject | undefined => 
  * that come with it. Not its id, which some clients make anew at each try, and not how it is
  * answered.
  */
-const digestOf = ({ message, metadata }: Pick<Send, 'message' | 'metadata'>): string => {
+const digestOf = ({ message, metadata, author }: Send): string => {
   const { taskId, contextId } = message
   const said = {
     taskId,
@@ -45,6 +45,8 @@ const digestOf = ({ message, metadata }: Pick<Send, 'message' | 'metadata'>): st
     ...messageContent(message),
     // The name stays: the digests of earlier sends are stored.
     wishes: optionsIn(metadata),
+    // Where it is no member of the metadata; an operator names it beside the message.
+    ...(metadata === undefined && author !== undefined && { author }),
   }
   return createHash('sha256').update(canonicalJson(said)).digest('hex')
 }

@@ -38,6 +38,7 @@ export const createRetry = ({ database, submitter, childTasks }: RetryParts): Re
       queue: todo.queue,
       contextId: todo.contextId,
       clientId: todo.clientId,
+      author: todo.author,
       priority: todo.priority,
       maxAttempts: todo.maxAttempts,
       message: { ...first.message, taskId: id, referenceTaskIds: refersTo(first.message, todo.id) },

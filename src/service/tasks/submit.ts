@@ -6,6 +6,7 @@
  */
 import { defined } from '../../base/defined.ts'
 import { newId } from '../../base/uuid.ts'
+import { authorOf } from '../../domain/author.ts'
 import { type Endpoint, EVERYTHING } from '../../domain/endpoint.ts'
 import { isRefusal, Refusal } from '../../domain/errors.ts'
 import { phaseOf } from '../../domain/lifecycle.ts'
@@ -29,6 +30,7 @@ import { shrink } from './children.ts'
 import { beside, type Send, type Sent } from './client.ts'
 import { type Conversations, lineOf } from './conversations.ts'
 import { type Keys, replayed } from './idempotency.ts'
+import { asks } from './questions.ts'
 import type { Reply } from './reply.ts'
 import type { SendRate } from './send-rate.ts'
 import { excerpt, withoutAnswerer } from './text.ts'
@@ -90,11 +92,18 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
     return added && accept(added)
   }
 
-  /** Cancels what the sender asks to be canceled; true if it asks to be rejected instead. */
-  const makeWay = async (live: readonly Todo[], busy: BusyPolicy): Promise<boolean> => {
-    const front = live.filter((todo) => todo.front)
-    if (busy === 'reject') return front.length > 0
-    const canceled = { enqueue: [], interrupt: front, rollback: live }[busy]
+  /**
+   * Cancels what the sender asks to be canceled, `own` alone; true if it asks to be rejected instead,
+   * which whoever's todo is at the front is a reason for.
+   */
+  const makeWay = async (
+    live: readonly Todo[],
+    own: readonly Todo[],
+    busy: BusyPolicy,
+  ): Promise<boolean> => {
+    if (busy === 'reject') return live.some((todo) => todo.front)
+    const front = own.filter((todo) => todo.front)
+    const canceled = { enqueue: [], interrupt: front, rollback: own }[busy]
     // From the back, so that nobody comes to the front only to be canceled there.
     for (const { id } of canceled.toReversed()) await cancelIfLive(database, metrics, id)
     return false
@@ -105,6 +114,7 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
     submit: async (given, queue, client, push) => {
       const send = client ? { ...given, message: withoutAnswerer(given.message) } : given
       const clientId = client?.id ?? null
+      const author = authorOf(client, send.author)
       if (client) sendRate.spend(client)
       const { message } = send
       const key = await keys.of(send, queue.policy, clientId)
@@ -112,21 +122,29 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
       const line = message.contextId ? lineOf(queue, clientId, contextId) : null
       const busy = send.busy ?? 'enqueue'
       const needsLive = line !== null && (busy !== 'enqueue' || queue.policy.reentry === 'author')
-      const live = needsLive ? await readConversation(database, contextId, line) : []
+      const place = { contextId, clientId, author }
+      const live = needsLive ? await readConversation(database, { ...place, line }) : []
+      // The line may be shared with others; what is said and canceled there is the author's own.
+      const own = live.filter((todo) => todo.clientId === clientId && todo.author === author)
 
       // The key is read after the live todos: what this send made before is among them only with its
       // key in place, so a repeat never cancels, or speaks to, its own first todo.
       const known = key && needsLive && (await readKey(database, key))
       if (known) return replayed(database, key, known, EVERYTHING)
 
-      const answered = await answerQuestion(send, queue, clientId, { key, push })
+      const answered = await answerQuestion(send, { queue: queue.name, ...place }, queue, {
+        key,
+        push,
+      })
       if (answered) return answered
 
       // A sender that has an id for a new todo already does not mean the one at work.
       if (queue.policy.reentry === 'author' && send.id === undefined) {
-        // Its open question comes first; else whatever is at work for it.
+        // Its open question comes first; else whatever is at work for it, or goes on in its turn.
         const addressed =
-          live.find((todo) => phaseOf(todo) === 'interrupted') ?? live.find((todo) => todo.front)
+          own.find(asks) ??
+          own.find((todo) => todo.front) ??
+          own.find((todo) => phaseOf(todo) === 'interrupted')
         if (addressed) {
           const { id } = addressed
           const to = { id, scope: EVERYTHING, senderId: clientId, request: beside(send) }
@@ -134,10 +152,9 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
         }
       }
       const effects = shrink(client?.effects ?? null, send.effects) ?? undefined
-      const rejected = await makeWay(live, busy)
+      const rejected = await makeWay(live, own, busy)
       const fresh = freshTodo(send, queue, {
-        clientId,
-        contextId,
+        ...place,
         // Nobody else can be in a conversation that begins with this message.
         firstInLine: !message.contextId,
         ...defined({ effects, push, rejected: rejected || undefined }),
@@ -145,7 +162,7 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
       // What the client may have meant to answer is read beside the add, and only in a conversation.
       const [todo, open] = await Promise.all([
         key ? addOnce(fresh, queue, key) : add(fresh, queue),
-        message.contextId ? readOpen({ queue: queue.name, contextId, clientId }) : [],
+        message.contextId ? readOpen({ queue: queue.name, ...place }) : [],
       ])
       if (todo && 'view' in todo) return todo
       const view = todo && (await newView(todo, send))
@@ -171,6 +188,7 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
       metadata: metadata ?? null,
       result: null,
       waitsBehind: null,
+      behindOther: false,
       retriedAs: null,
       direct: false,
     }
@@ -194,21 +212,21 @@ const questionAnswerer =
   (database: Database, reply: Reply, readOpen: ReadOpen) =>
   async (
     send: Send,
-    queue: Queue,
-    clientId: string | null,
+    conversation: AuthorsConversation,
+    { policy }: Queue,
     more: { key: SendKey | null; push: KeptPushConfig | undefined },
   ): Promise<Sent | null> => {
     const { id, message } = send
     // A sender that has an id for a new todo already does not mean the one that asks.
-    if (queue.policy.reentry !== 'question' || !message.contextId || id !== undefined) return null
-    const { contextId } = message
-    const [asking, ...others] = await readOpen({ queue: queue.name, contextId, clientId })
+    if (policy.reentry !== 'question' || !message.contextId || id !== undefined) return null
+    const [asking, ...others] = await readOpen(conversation)
     // Read after the questions, as after the live todos: a repeat never answers a later question.
     const known = more.key && (await readKey(database, more.key))
     if (more.key && known) return replayed(database, more.key, known, EVERYTHING)
     if (!asking || others.length > 0) return null
     try {
-      const to = { id: asking.id, question: asking.seq, scope: EVERYTHING, senderId: clientId }
+      const { clientId: senderId } = conversation
+      const to = { id: asking.id, question: asking.seq, scope: EVERYTHING, senderId }
       return await reply({ ...to, ...more, message, request: beside(send) })
     } catch (error) {
       if (isRefusal(error, 'wrong_state') || isRefusal(error, 'finished')) return null
@@ -231,7 +249,10 @@ const NOT_AN_ANSWER = { answers: null, secret: false, sender: null, request: nul
 const freshTodo = (
   { id = newId(), message, metadata, request, priority = 1, timeouts, budget }: Send,
   { name, policy }: Queue,
-  facts: Pick<NewTodo, 'clientId' | 'contextId' | 'firstInLine' | 'effects' | 'rejected' | 'push'>,
+  facts: Pick<
+    NewTodo,
+    'clientId' | 'author' | 'contextId' | 'firstInLine' | 'effects' | 'rejected' | 'push'
+  >,
 ): Omit<NewTodo, 'line'> => ({
   ...facts,
   id,

@@ -35,6 +35,8 @@ export interface NewTodo {
   queue: string
   contextId: string
   clientId: string | null
+  /** Null where nobody is named. */
+  author?: string | null
   priority: number
   maxAttempts: number
   message: Message
@@ -94,7 +96,7 @@ with ${whole ? sql`${knownKey},` : ''}${carries ? sql`${DEAD},` : ''}spot as mat
 added as (
   insert into todos (id, queue, context_id, client_id, priority, max_attempts, due_at, retry_of,
     schedule_to_start_seconds, start_to_close_seconds, heartbeat_seconds, close_at, alarm_at, line, front,
-    state, finished_at, parent_id, depth, effects, budget, push_version, documents, document_bytes${
+    state, finished_at, parent_id, depth, effects, author, budget, push_version, documents, document_bytes${
       carries ? ', seq, unread, acknowledged_seq' : ''
     })
   select ${$.id}::uuid, q.name, ${$.context_id}, ${$.client_id}::uuid, ${$.priority}::smallint,
@@ -105,7 +107,8 @@ added as (
     ${$.line}::uuid, ${$.line}::uuid is not null and s.free and not r.rejected,
     case when r.rejected then 'rejected'::todo_state else 'pending' end,
     case when r.rejected then clock_timestamp() end,
-    ${$.parent_id}::uuid, coalesce(${$.depth}::smallint, 0), ${$.effects}::text[], ${$.budget}::jsonb,
+    ${$.parent_id}::uuid, coalesce(${$.depth}::smallint, 0), ${$.effects}::text[],
+    ${$.author}::text, ${$.budget}::jsonb,
     ${whole ? sql`case when ${$.push_id}::text is null then 0 else 1 end` : '0'},
     ${carries ? sql`1 + d.documents, ${$.bytes}::int + d.bytes, d.seq, d.unread, d.acknowledged_seq` : sql`1, ${$.bytes}::int`}
   from queues q
@@ -125,9 +128,10 @@ kept_metadata as (
   insert into details (todo_id, metadata)
   select a.id, ${$.metadata}::json from added a where ${$.metadata}::json is not null),
 send_event as (
-  insert into events (todo_id, seq, queue, context_id, verb, to_state, attempt, fence, ready, detail, at)
+  insert into events (todo_id, seq, queue, context_id, verb, to_state, attempt, fence, ready, detail, at,
+    author)
   select a.id, 1, a.queue, a.context_id, 'send', a.state, 0, 0,
-    case when a.due_at is not null then 'created' end, ${$.detail}::json, a.created_at
+    case when a.due_at is not null then 'created' end, ${$.detail}::json, a.created_at, a.author
   from added a)${carries ? CARRIED : ''}${whole ? sql`${ADD_WEBHOOK},${claimKey('added')}` : ''}
 select ${TODO_COLUMNS('a')}${whole ? NO_KEY : ''} from added a
 union all
@@ -196,6 +200,7 @@ export const isPlain = (todo: NewTodo): boolean =>
   todo.retryOf === undefined &&
   todo.parent === undefined &&
   todo.effects === undefined &&
+  (todo.author ?? null) === null &&
   todo.budget === undefined &&
   todo.push === undefined &&
   !todo.rejected
@@ -308,6 +313,7 @@ const valuesOf = (todo: NewTodo): Record<string, unknown> => ({
   depth: todo.parent?.depth,
   close_by: todo.parent?.closeAt,
   effects: todo.effects,
+  author: todo.author,
   budget: todo.budget && JSON.stringify(todo.budget),
   schedule_to_start: todo.timeouts?.scheduleToStart,
   start_to_close: todo.timeouts?.startToClose,

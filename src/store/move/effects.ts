@@ -109,11 +109,11 @@ const addEvent = (verb: Verb, rows = 'moved'): Sql => {
   return sql`
 ${verb}_event as (
   insert into events (todo_id, seq, queue, context_id, verb, from_state, to_state, retrying,
-    attempt, fence, owner, claimant, ready, artifact_id, detail, at)
+    attempt, fence, owner, claimant, ready, artifact_id, detail, at, author)
   select m.id, m.seq, m.queue, m.context_id, '${verb}', m.from_state, m.to_state,
     m.next_retry_at is not null, m.attempt, m.fence, coalesce(m.owner, m.former_owner),
     coalesce(m.claimant, m.former_claimant), m.ready,
-    ${artifact ? $.artifact_id : 'null'}, ${detailOf(verb)}, m.updated_at
+    ${artifact ? $.artifact_id : 'null'}, ${detailOf(verb)}, m.updated_at, m.author
   from ${rows} m)`
 }
 

@@ -23,6 +23,7 @@ import * as messageRequests from '../../../migrations/0014_message_requests.ts'
 import * as chunkKeys from '../../../migrations/0015_chunk_keys.ts'
 import * as todoDocuments from '../../../migrations/0016_todo_documents.ts'
 import * as neverStarted from '../../../migrations/0017_never_started.ts'
+import * as authors from '../../../migrations/0018_authors.ts'
 import * as budgets from '../../../migrations/0019_budgets.ts'
 import { sleep } from '../../base/time.ts'
 
@@ -56,6 +57,7 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0015_chunk_keys', ...chunkKeys, down },
   { name: '0016_todo_documents', ...todoDocuments, down },
   { name: '0017_never_started', ...neverStarted, down },
+  { name: '0018_authors', ...authors, down },
   { name: '0019_budgets', ...budgets, down },
 ]
 

@@ -7,7 +7,8 @@
 
 /** The name of every parameter, so that a misspelled one does not compile. */
 const NAMES = [
-  'afforded after after_at after_id afters again append artifact artifact_bytes artifact_id asked at_most budget bytes card cause',
+  'afforded after after_at after_id afters again append artifact artifact_bytes artifact_id asked at_most',
+  'author authors budget bytes card cause',
   'children chunk_key claimant client client_id clients close_by concurrency config config_id',
   'context_id contexts counts crowded crowded_pairs depth detail details direct due_seconds effects',
   'endpoint endpoint_counts endpoints except expires_in',

@@ -27,8 +27,8 @@ export const addList = (program: Command): void => {
       },
       ({ todos, nextPageToken }) =>
         printPage(
-          ['ID', 'QUEUE', 'STATE', 'ATTEMPT', 'AGE', 'TASK'],
-          todos.map(row),
+          ['ID', 'QUEUE', 'STATE', 'ATTEMPT', 'AGE', ...ifNamed(todos, 'AUTHOR'), 'TASK'],
+          todos.map((todo) => row(todo, ifNamed(todos, oneLine(todo.author ?? '-')))),
           nextPageToken,
         ),
     ),
@@ -41,7 +41,11 @@ const debts = ({ finishedAt, state, unread }: Todo): string =>
     ? `${unread} unread`
     : ''
 
-const row = (todo: Todo): string[] => [
+/** The column of authors, where the page has any. */
+const ifNamed = (todos: readonly Todo[], cell: string): string[] =>
+  todos.some(({ author }) => author !== undefined) ? [cell] : []
+
+const row = (todo: Todo, author: string[]): string[] => [
   todo.id,
   todo.queue,
   [todo.state, todo.nextRetryAt === null ? '' : 'retries', idleText(todo), debts(todo)]
@@ -49,5 +53,6 @@ const row = (todo: Todo): string[] => [
     .join(', '),
   `${todo.attempt}/${todo.maxAttempts}`,
   span(Date.now() - Date.parse(todo.createdAt)),
+  ...author,
   todo.message === null ? '' : oneLine(partsText(todo.message)),
 ]

@@ -12,6 +12,7 @@ interface Options {
   priority?: number
   context?: string
   budget?: Amounts
+  author?: string
 }
 
 const isKind = (word: string): word is SpendKind => SPEND_KINDS.some((kind) => kind === word)
@@ -37,11 +38,12 @@ export const addSend = (program: Command): void => {
     .option('--priority <0-2>', '0 is first, 1 the default, 2 last', wholeNumber(0, 2))
     .option('--budget <kind=n...>', 'what it may spend: tokens=, cents=, calls=', amounts)
     .option('--context <id>', 'go on in this conversation')
+    .option('--author <name>', 'on whose behalf')
     .action(
       withClient(async (session, queue: string, text: string, options: Options) => {
-        const { wait, priority, context, budget } = options
+        const { wait, priority, context, budget, author } = options
         const message = defined({ parts: [{ text }], contextId: context })
-        const params = defined({ queue, message, priority, budget })
+        const params = defined({ queue, message, priority, budget, author })
         const send = () => session.client.call<Todo>('todos.send', params)
         await act(session, send, { wait, show: ({ id }) => print(id) })
       }),

@@ -37,6 +37,7 @@ const printState = (todo: ShownTodo): void => {
   const facts: [string, string][] = [
     ['queue', todo.queue],
     ['context', todo.contextId],
+    ['author', todo.author ?? '-'],
     ['attempt', `${todo.attempt} of ${todo.maxAttempts}`],
     ['held by', todo.claimant ?? '-'],
     ['created', localMoment(todo.createdAt)],

@@ -84,9 +84,10 @@ const line = (
 const shortId = (id: string): string => id.slice(-8)
 
 /** What an event carried, on one line. */
-export const eventDetail = ({ detail, claimant, to }: TodoEvent): string => {
+export const eventDetail = ({ detail, claimant, from, to, author }: TodoEvent): string => {
   const { text, note: said, percent, error, retryAt, owed, spent } = detail ?? {}
   const parts = [
+    from === null && author !== undefined ? `from ${author}` : '',
     to === 'claimed' && claimant !== null ? `by ${claimant}` : '',
     text ?? '',
     said ?? '',

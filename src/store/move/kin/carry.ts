@@ -39,7 +39,7 @@ made as (
   returning artifact_id, seq),
 told as (
   insert into events (todo_id, seq, queue, context_id, verb, from_state, to_state, attempt, fence,
-    artifact_id, at)
+    artifact_id, at, author)
   select a.id, m.seq, a.queue, a.context_id, 'artifact', a.state, a.state, 0, 0, m.artifact_id,
-    a.created_at
+    a.created_at, a.author
   from added a cross join made m)`

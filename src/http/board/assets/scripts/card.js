@@ -48,6 +48,9 @@ const age = ({ at }, now, suffix = '') =>
 
 const tag = (text, name = '') => (text ? html`<span class=${name} dir="auto">${text}</span>` : '')
 
+/** On whose behalf it was sent. */
+const from = ({ author }) => (author ? tag(`from ${author}`, 'author') : '')
+
 /** Of a budget; a card that has none, or that was made of an event, says nothing. */
 const spent = (card) => tag(card.spent ? `spent ${card.spent}` : '')
 
@@ -73,7 +76,7 @@ const waits = (card, { cards, now }) => {
 const waiting = (card, board) => html`
   <p class="said">${waits(card, board)}</p>
   <p class="meta">
-    ${tag(card.queue)}${tag(attempt(card))}${spent(card)}
+    ${tag(card.queue)}${from(card)}${tag(attempt(card))}${spent(card)}
     ${age(card, board.now)}
   </p>`
 
@@ -82,7 +85,8 @@ const held = (card, { now }) => {
   return html`
     ${card.said ? html`<p class="said" dir="auto">${card.said}</p>` : ''}
     <p class="meta">
-      ${tag(card.queue)}<span>${`attempt ${card.attempt}`}</span>${tag(card.claimant)}${spent(card)}
+      ${tag(card.queue)}${from(card)}<span>${`attempt ${card.attempt}`}</span>${tag(card.claimant)}
+      ${spent(card)}
       ${idle > 0 ? html`<span class=${idle >= QUIET_MS ? 'quiet' : ''}>${`idle ${span(idle)}`}</span>` : ''}
       ${age(card, now)}
     </p>`
@@ -117,12 +121,12 @@ const asking = (card, board) => html`
   </div>
   <blockquote dir="auto">${card.said}</blockquote>
   ${form(card, board)}
-  <p class="meta">${tag(card.queue)}${tag(attempt(card))}${spent(card)}</p>`
+  <p class="meta">${tag(card.queue)}${from(card)}${tag(attempt(card))}${spent(card)}</p>`
 
 const ended = (card, { now }) => html`
   <p class="said" dir="auto">${wrong(card.error) || card.said}</p>
   <p class="meta">
-    ${tag(card.queue)}<span class="state">${stateWord(card)}</span>${tag(attempt(card))}
+    ${tag(card.queue)}${from(card)}<span class="state">${stateWord(card)}</span>${tag(attempt(card))}
     ${tag(owes(card.owed))}${spent(card)}
     ${age(card, now, ' ago')}
   </p>`

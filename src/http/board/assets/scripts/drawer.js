@@ -148,7 +148,9 @@ export const createDrawer = ({ changed, dialogs }) => {
   const body = (todo, board) => html`
     <p class="meta">
       <span class="state" data-state=${todo.state}>${stateWord(todo)}</span>
-      <span dir="auto">${todo.queue}</span> <span>attempt ${todo.attempt} of ${todo.maxAttempts}</span>
+      <span dir="auto">${todo.queue}</span>
+      ${todo.author ? html`<span class="author" dir="auto">from ${todo.author}</span>` : ''}
+      <span>attempt ${todo.attempt} of ${todo.maxAttempts}</span>
       ${todo.claimant ? html`<span dir="auto">${todo.claimant}</span>` : ''}
     </p>
     <p id="why" class="why" tabindex="-1" dir="auto">${localTimes(why)}</p>

@@ -111,15 +111,18 @@ const time = (at) => html`<time datetime=${at} title=${moment(at)}>${clock(at)}<
 const section = (name, content, heading = name) =>
   html`<section aria-label=${name}><h3>${heading}</h3>${content}</section>`
 
-const speaker = ({ message, answers }) => {
+/** `first`: the author of the todo, who is that of its first message. */
+const speaker = ({ message, answers, author }, first) => {
   if (message.role === 'ROLE_AGENT') return 'agent'
+  const from = author ?? first
   // Only an answer by a link says who gave it: anybody else's token says who that is.
   const by = message.messageId.startsWith('answer-link-') ? message.metadata?.answeredBy : undefined
-  if (answers !== undefined) return typeof by === 'string' ? `answer by ${by}` : 'answer'
-  return 'client'
+  if (answers !== undefined)
+    return typeof by === 'string' ? `answer by ${by}` : `answer${from ? ` by ${from}` : ''}`
+  return from ?? 'client'
 }
 
-export const conversation = ({ messages, question }) =>
+export const conversation = ({ messages, question, author }) =>
   section(
     'Conversation',
     html`<ol class="talk">
@@ -128,7 +131,7 @@ export const conversation = ({ messages, question }) =>
           data-role=${stored.message.role === 'ROLE_AGENT' ? 'agent' : 'user'}
           class=${question?.seq === stored.seq ? 'asked' : ''}
         >
-          <p class="who"><span dir="auto">${speaker(stored)}</span> ${time(stored.receivedAt)}</p>
+          <p class="who"><span dir="auto">${speaker(stored, stored.seq === 1 ? author : undefined)}</span> ${time(stored.receivedAt)}</p>
           ${stored.message.parts.map(part)}
         </li>`,
       )}

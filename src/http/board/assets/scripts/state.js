@@ -132,6 +132,7 @@ export const createState = (now) => {
         maxAttempts: before?.maxAttempts ?? null,
         claimant: event.phase === 'held' || event.phase === 'interrupted' ? event.claimant : null,
         client: before?.client,
+        author: event.author ?? before?.author ?? null,
         title: before?.title || (event.from === null ? (text ?? '') : ''),
         said: event.from === null ? '' : (text ?? note ?? ''),
         error: error ?? null,
@@ -153,7 +154,16 @@ export const createState = (now) => {
 }
 
 const needleIn = (card, needle) =>
-  [card.title, card.said, card.id, card.queue, card.contextId, card.claimant, card.client]
+  [
+    card.title,
+    card.said,
+    card.id,
+    card.queue,
+    card.contextId,
+    card.claimant,
+    card.client,
+    card.author,
+  ]
     .filter(Boolean)
     .some((text) => text.toLowerCase().includes(needle))
 
