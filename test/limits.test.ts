@@ -18,6 +18,7 @@ import {
   READ_BYTES,
 } from '../src/domain/budget.ts'
 import { PUSH_CONFIGS_AT_MOST, PUSH_LIMITS } from '../src/domain/push.ts'
+import { PRIORITY, SEND_DELAY } from '../src/domain/send.ts'
 import { SMALL_BYTES } from '../src/http/bounds/body-room.ts'
 import { LIMIT_BYTES, TIMEOUT_MS } from '../src/http/request/body.ts'
 import { MAX_STREAMS } from '../src/http/stream/feeds.ts'
@@ -207,6 +208,15 @@ const LIMITS: Readonly<Record<string, Readonly<Record<string, readonly number[]>
       inFile('agent-kit/described.ts', 'MAX_CODE'),
     ],
     'summary of an attempt': [inFile('service/claims/finish.ts', 'MAX_SUMMARY')],
+  },
+  'Sends and schedules': {
+    'priorities that a client may name': [PRIORITY.normal, PRIORITY.first, PRIORITY.last],
+    "how far ahead a send's moment may be": [
+      SEND_DELAY.defaultSeconds,
+      SEND_DELAY.defaultSeconds / 86_400,
+      0,
+      SEND_DELAY.maxSeconds,
+    ],
   },
   'Rights and log-in': {
     'how long a wait (blocking send, claim, messages, any stream) outlives its right': [

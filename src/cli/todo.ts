@@ -31,6 +31,8 @@ export interface Todo {
   createdAt: string
   finishedAt: string | null
   retryOf: string | null
+  notBefore?: string
+  schedule?: string
   message: Message | null
   history: Message[]
   artifacts?: Artifact[]

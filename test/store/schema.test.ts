@@ -103,6 +103,7 @@ test('starts that race migrate an empty database once', async () => {
       '0015_chunk_keys',
       '0016_todo_documents',
       '0017_never_started',
+      '0021_schedules',
     ])
     expect(await pendingMigrations(clone.url)).toEqual([])
   } finally {

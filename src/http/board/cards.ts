@@ -81,6 +81,8 @@ export const fromCard = ({ view, question, client, progress }: BoardCard) => {
     error: todo.state === 'failed' ? failureOf(result) : null,
     retryAt: fromTimeOrNull(todo.nextRetryAt),
     dueAt: fromTimeOrNull(todo.dueAt),
+    notBefore: fromTimeOrNull(todo.notBefore),
+    schedule: todo.schedule,
     waitsBehind,
     joining: todo.join !== null,
     parentId: todo.parentId,

@@ -25,6 +25,7 @@ export const OWN_EXTENSIONS: readonly AgentExtension[] = [
   own('deadlines', 'Limits of a task, and how long its send waits, chosen by the sender'),
   own('context-policy', 'What a new task does where its conversation is busy'),
   own('answers', 'Questions with a JSON Schema, and receipts of what became of a message'),
+  own('send-options', 'Priority of a task, and when it may begin, chosen by the sender'),
   own('effects', 'Names of what a task may do, among what its sender may'),
 ]
 

@@ -8,6 +8,7 @@ import { z } from 'zod'
 import { defined } from '../../base/defined.ts'
 import { STATE_NAMES } from '../../domain/lifecycle.ts'
 import type { TIMEOUT_NAMES } from '../../domain/policy.ts'
+import { SEND_DELAY, type Start } from '../../domain/send.ts'
 import type { Message, TodoFilter } from '../../domain/todo.ts'
 import { enumName, ROLES } from './enums.ts'
 import { artifactMembers, jsonObject, name, oneContent, partMembers, text } from './parts.ts'
@@ -44,6 +45,13 @@ export const messageFrom = (role: Message['role']) =>
     extensions: z.array(text).exactOptional(),
     referenceTaskIds: z.array(text).exactOptional(),
   })
+
+/** When a todo may begin: a moment with its time zone, or seconds from now. */
+export const moment = z.iso.datetime({ offset: true }).transform((text) => new Date(text))
+export const delay = seconds(0, SEND_DELAY.maxSeconds)
+
+export const atMostOneStart = ({ notBefore, delaySeconds }: Start): boolean =>
+  notBefore === undefined || delaySeconds === undefined
 
 /** Names of what a todo may do. */
 export const effects = z.array(name.max(120)).max(100)

@@ -42,7 +42,7 @@ export const fromPut = (queue: Queue, { card }: z.output<typeof putQueue>) => ({
 
 export const fromEndpoint = members<Endpoint>()(
   'id name queues verbs defaultLeaseSeconds interruptTtlSeconds effects sendPerMinute concurrency',
-  'createdAt expiresAt revokedAt',
+  'highestPriority lowestPriority createdAt expiresAt revokedAt',
 )
 
 export const fromVended = ({ endpoint, token }: { endpoint: Endpoint; token: string }) => ({

@@ -37,7 +37,7 @@ export interface Sweep {
   reap(): Promise<number>
   /** Moves todos that passed a limit on their time; returns how many. */
   timeOut(): Promise<number>
-  /** Announces todos whose retry or delay is over; returns how many. */
+  /** Announces todos whose retry or delay is over, or lines them up; returns how many. */
   comeDue(): Promise<number>
   /** Gives committed events their positions in the feed, unless another node is at it. */
   place(): Promise<'all' | 'more' | 'not our turn'>
@@ -125,7 +125,13 @@ export const createSweep = (parts: SweepParts): Sweep => {
       const requeued = await sweepRunner('timeOut', {}, countTimedOut)
       return counted('timeout', requeued + (await sweepRunner('expire', {}, countTimedOut)))
     },
-    comeDue: async () => counted('come_due', await sweepRunner('comeDue')),
+    comeDue: async () => {
+      // Its line may be free, and then nobody else would hand it over.
+      const lined = await sweepRunner('enterLine', {}, ({ todo }) => {
+        if (todo.line) conversations.recheckSoon(todo.line)
+      })
+      return counted('come_due', lined + (await sweepRunner('comeDue')))
+    },
     place: async () => {
       const sequenced = await sequenceEvents(database, SEQUENCE_BATCH)
       if (sequenced === null) return 'not our turn'

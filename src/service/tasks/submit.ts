@@ -12,8 +12,17 @@ import { phaseOf } from '../../domain/lifecycle.ts'
 import type { BusyPolicy } from '../../domain/policy.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
 import type { Queue } from '../../domain/queue.ts'
+import {
+  checkPriority,
+  checkStart,
+  hasStart,
+  maxDelaySeconds,
+  PRIORITY,
+  SEND_DELAY,
+} from '../../domain/send.ts'
 import type { Receipt, Todo, TodoView } from '../../domain/todo.ts'
 import { addTodo, addTodoOnce, addTodos, isPlain, type NewTodo } from '../../store/move/add.ts'
+import { readClock } from '../../store/postgres/clock.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { readKey, type SendKey } from '../../store/todos/idempotency.ts'
 import {
@@ -33,7 +42,7 @@ import type { Reply } from './reply.ts'
 import type { SendRate } from './send-rate.ts'
 import { excerpt, withoutAnswerer } from './text.ts'
 
-interface SubmitterParts extends Pick<Parts, 'database' | 'metrics'> {
+interface SubmitterParts extends Pick<Parts, 'database' | 'metrics' | 'registry'> {
   reply: Reply
   conversations: Conversations
   sendRate: SendRate
@@ -106,6 +115,7 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
       const send = client ? { ...given, message: withoutAnswerer(given.message) } : given
       const clientId = client?.id ?? null
       if (client) sendRate.spend(client)
+      await checkOptions(parts, send, queue, client)
       const { message } = send
       const key = await keys.of(send, queue.policy, clientId)
       const contextId = message.contextId || newId()
@@ -122,8 +132,7 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
       const answered = await answerQuestion(send, queue, clientId, { key, push })
       if (answered) return answered
 
-      // A sender that has an id for a new todo already does not mean the one at work.
-      if (queue.policy.reentry === 'author' && send.id === undefined) {
+      if (queue.policy.reentry === 'author' && !meansNew(send)) {
         // Its open question comes first; else whatever is at work for it.
         const addressed =
           live.find((todo) => phaseOf(todo) === 'interrupted') ?? live.find((todo) => todo.front)
@@ -177,6 +186,23 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
   }
 }
 
+/** A sender that has an id for a new todo already, or a moment, does not mean the one at work. */
+const meansNew = (send: Send): boolean => send.id !== undefined || hasStart(send)
+
+/** Refuses: forbidden, limit, by what this sender may name. */
+const checkOptions = async (
+  { database, registry }: Pick<SubmitterParts, 'database' | 'registry'>,
+  send: Send,
+  queue: Queue,
+  client: Endpoint | null,
+): Promise<void> => {
+  if (client && send.priority !== undefined) checkPriority(send.priority, client, queue.policy)
+  if (!hasStart(send)) return
+  const max = maxDelaySeconds((await registry.settings()).get(SEND_DELAY.setting))
+  const now = send.notBefore ? await readClock(database) : new Date(0)
+  checkStart(send, now, max)
+}
+
 type ReadOpen = (conversation: AuthorsConversation) => Promise<OpenQuestion[]>
 
 const openQuestionReader = (database: Database): ReadOpen =>
@@ -198,9 +224,8 @@ const questionAnswerer =
     clientId: string | null,
     more: { key: SendKey | null; push: KeptPushConfig | undefined },
   ): Promise<Sent | null> => {
-    const { id, message } = send
-    // A sender that has an id for a new todo already does not mean the one that asks.
-    if (queue.policy.reentry !== 'question' || !message.contextId || id !== undefined) return null
+    const { message } = send
+    if (queue.policy.reentry !== 'question' || !message.contextId || meansNew(send)) return null
     const { contextId } = message
     const [asking, ...others] = await readOpen({ queue: queue.name, contextId, clientId })
     // Read after the questions, as after the live todos: a repeat never answers a later question.
@@ -229,7 +254,7 @@ const NOT_AN_ANSWER = { answers: null, secret: false, sender: null, request: nul
 
 /** The todo that a message without one makes, by its queue's policy and its sender's options. */
 const freshTodo = (
-  { id = newId(), message, metadata, request, priority = 1, timeouts }: Send,
+  { id = newId(), message, metadata, request, priority = PRIORITY.normal, timeouts, ...rest }: Send,
   { name, policy }: Queue,
   facts: Pick<NewTodo, 'clientId' | 'contextId' | 'firstInLine' | 'effects' | 'rejected' | 'push'>,
 ): Omit<NewTodo, 'line'> => ({
@@ -239,7 +264,7 @@ const freshTodo = (
   priority,
   maxAttempts: policy.maxAttempts,
   message: { ...message, taskId: id, contextId: facts.contextId },
-  ...defined({ metadata, request }),
+  ...defined({ metadata, request, notBefore: rest.notBefore, delaySeconds: rest.delaySeconds }),
   timeouts: { ...policy.timeouts, ...timeouts },
   detail: { text: excerpt(message) },
 })

@@ -23,6 +23,7 @@ import * as messageRequests from '../../../migrations/0014_message_requests.ts'
 import * as chunkKeys from '../../../migrations/0015_chunk_keys.ts'
 import * as todoDocuments from '../../../migrations/0016_todo_documents.ts'
 import * as neverStarted from '../../../migrations/0017_never_started.ts'
+import * as schedules from '../../../migrations/0021_schedules.ts'
 import { sleep } from '../../base/time.ts'
 
 interface Migration {
@@ -55,6 +56,7 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0015_chunk_keys', ...chunkKeys, down },
   { name: '0016_todo_documents', ...todoDocuments, down },
   { name: '0017_never_started', ...neverStarted, down },
+  { name: '0021_schedules', ...schedules, down },
 ]
 
 /** The database was migrated by a newer switchboard than this one. */

@@ -373,11 +373,12 @@ export const readHeld = async (
 const conversationStatement = statement<Todo>(
   'todos_conversation',
   sql`select ${TODO_COLUMNS('t')} from todos t
-  where t.context_id = ${$.context_id} and t.line = ${$.line}::uuid and t.finished_at is null
+  where t.context_id = ${$.context_id} and coalesce(t.line, t.later_line) = ${$.line}::uuid
+    and t.finished_at is null
   order by t.lined_at desc limit 100`,
 )
 
-/** Live todos of one conversation, newest first. */
+/** Live todos of one conversation, newest first; with those that wait for their time. */
 export const readConversation = (
   session: Session,
   contextId: string,

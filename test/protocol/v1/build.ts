@@ -44,6 +44,8 @@ const todo = (members: Partial<Todo> = {}): Todo => ({
   front: false,
   answeredAt: null,
   retryOf: null,
+  notBefore: null,
+  schedule: null,
   idleSeconds: null,
   ...members,
 })
