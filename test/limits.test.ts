@@ -18,6 +18,7 @@ import {
   READ_BYTES,
 } from '../src/domain/budget.ts'
 import { PUSH_CONFIGS_AT_MOST, PUSH_LIMITS } from '../src/domain/push.ts'
+import { SCHEDULES } from '../src/domain/schedule.ts'
 import { PRIORITY, SEND_DELAY } from '../src/domain/send.ts'
 import { SMALL_BYTES } from '../src/http/bounds/body-room.ts'
 import { LIMIT_BYTES, TIMEOUT_MS } from '../src/http/request/body.ts'
@@ -211,6 +212,14 @@ const LIMITS: Readonly<Record<string, Readonly<Record<string, readonly number[]>
   },
   'Sends and schedules': {
     'priorities that a client may name': [PRIORITY.normal, PRIORITY.first, PRIORITY.last],
+    schedules: [SCHEDULES.standard, 0, SCHEDULES.max],
+    'message of a schedule, as JSON': [SCHEDULES.messageBytes],
+    "length of a schedule's cron": [SCHEDULES.cronLength],
+    'ticks that are caught up': [SCHEDULES.catchUp.standard, 1, SCHEDULES.catchUp.max],
+    'tasks that one transaction makes of a schedule': [
+      inFile('service/schedules/ticks.ts', 'BATCH'),
+    ],
+    'how late a tick may be without being missed': [SCHEDULES.missedAfterMs / 1000],
     "how far ahead a send's moment may be": [
       SEND_DELAY.defaultSeconds,
       SEND_DELAY.defaultSeconds / 86_400,

@@ -57,6 +57,7 @@ export interface TodoEvent {
     percent?: number
     error?: { code: string; message: string }
     retryAt?: string
+    schedule?: string
   } | null
   at: string
 }

@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { ENDPOINT_VERBS } from '../../domain/endpoint.ts'
 import { LEASE } from '../../domain/policy.ts'
 import { DELIVERY_STATES } from '../../domain/push.ts'
+import { CATCH_UPS, SCHEDULES } from '../../domain/schedule.ts'
 import { PRIORITY } from '../../domain/send.ts'
 import {
   atMostOneStart,
@@ -112,6 +113,21 @@ export const send = z
     delaySeconds: delay.exactOptional(),
   })
   .refine(atMostOneStart, 'names a moment or a delay, not both')
+
+export const putSchedule = z.strictObject({
+  name: queueName,
+  queue: queueName.exactOptional(),
+  cron: text.exactOptional(),
+  timeZone: text.max(100).exactOptional(),
+  message: message.exactOptional(),
+  priority: priority.exactOptional(),
+  timeouts: timeouts.exactOptional(),
+  catchUp: z.enum(CATCH_UPS).exactOptional(),
+  catchUpLimit: count(1, SCHEDULES.catchUp.max).exactOptional(),
+  paused: z.boolean().exactOptional(),
+})
+export const byName = z.strictObject({ name: queueName })
+export const pauseSchedule = z.strictObject({ name: queueName, paused: z.boolean().default(true) })
 
 export const fork = z.strictObject({ id: name, children })
 export const join = z.strictObject({ id: name, children: childIds, until })

@@ -55,6 +55,9 @@ export interface Submitter {
    * what it was before.
    */
   submit(send: Send, queue: Queue, client: Endpoint | null, push?: KeptPushConfig): Promise<Sent>
+  /** The todo that a tick of this schedule makes; its caller adds it, and says so by `accepted`. */
+  prepare(send: Send, queue: Queue, schedule: string): NewTodo
+  accepted(todo: Todo): void
   /** Adds a todo as it is; null if its queue is gone. */
   add(todo: Omit<NewTodo, 'line'>, queue: Queue): Promise<Todo | null>
 }
@@ -111,6 +114,14 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
 
   return {
     add,
+    accepted: (todo) => void accept(todo),
+    prepare: (send, queue, schedule) => {
+      const { contextId } = send.message
+      const facts = { clientId: null, contextId: contextId || newId(), firstInLine: !contextId }
+      const todo = freshTodo(send, queue, facts)
+      const detail = { ...todo.detail, ...defined({ notBefore: send.notBefore?.toISOString() }) }
+      return inLine({ ...todo, schedule, detail: { ...detail, schedule } }, queue)
+    },
     submit: async (given, queue, client, push) => {
       const send = client ? { ...given, message: withoutAnswerer(given.message) } : given
       const clientId = client?.id ?? null

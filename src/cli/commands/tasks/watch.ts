@@ -84,11 +84,12 @@ const shortId = (id: string): string => id.slice(-8)
 
 /** What an event carried, on one line. */
 export const eventDetail = ({ detail, claimant, to }: TodoEvent): string => {
-  const { text, note: said, percent, error, retryAt } = detail ?? {}
+  const { text, note: said, percent, error, retryAt, schedule } = detail ?? {}
   const parts = [
     to === 'claimed' && claimant !== null ? `by ${claimant}` : '',
     text ?? '',
     said ?? '',
+    schedule === undefined ? '' : `by schedule ${schedule}`,
     percent === undefined ? '' : `${percent}%`,
     error === undefined ? '' : `${error.code}: ${error.message}`,
     retryAt === undefined ? '' : `retry at ${localTime(retryAt)}`,

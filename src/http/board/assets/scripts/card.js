@@ -38,6 +38,8 @@ const age = ({ at }, now, suffix = '') =>
 
 const tag = (text, name = '') => (text ? html`<span class=${name} dir="auto">${text}</span>` : '')
 
+const byClock = ({ schedule }) => tag(schedule ? `by schedule ${schedule}` : '')
+
 const behind = (card, cards) => {
   const front = cards.get(card.waitsBehind)
   const name = titleOf(front ?? { id: card.waitsBehind })
@@ -53,6 +55,8 @@ const waits = (card, { cards, now }) => {
   }
   if (card.waitsBehind) return behind(card, cards)
   if (card.joining) return 'waits for its children'
+  const start = card.notBefore ? Date.parse(card.notBefore) - now : 0
+  if (start > 1000) return `waits for its time, in ${span(start)}`
   const due = card.dueAt ? Date.parse(card.dueAt) - now : 0
   return due > 1000 ? `handed back, due in ${span(due)}` : 'ready, waits for an agent'
 }
@@ -60,7 +64,7 @@ const waits = (card, { cards, now }) => {
 const waiting = (card, board) => html`
   <p class="said">${waits(card, board)}</p>
   <p class="meta">
-    ${tag(card.queue)}${tag(attempt(card))}
+    ${tag(card.queue)}${tag(attempt(card))}${byClock(card)}
     ${age(card, board.now)}
   </p>`
 
@@ -69,7 +73,7 @@ const held = (card, { now }) => {
   return html`
     ${card.said ? html`<p class="said" dir="auto">${card.said}</p>` : ''}
     <p class="meta">
-      ${tag(card.queue)}<span>${`attempt ${card.attempt}`}</span>${tag(card.claimant)}
+      ${tag(card.queue)}<span>${`attempt ${card.attempt}`}</span>${tag(card.claimant)}${byClock(card)}
       ${idle > 0 ? html`<span class=${idle >= QUIET_MS ? 'quiet' : ''}>${`idle ${span(idle)}`}</span>` : ''}
       ${age(card, now)}
     </p>`
@@ -104,12 +108,12 @@ const asking = (card, board) => html`
   </div>
   <blockquote dir="auto">${card.said}</blockquote>
   ${form(card, board)}
-  <p class="meta">${tag(card.queue)}${tag(attempt(card))}</p>`
+  <p class="meta">${tag(card.queue)}${tag(attempt(card))}${byClock(card)}</p>`
 
 const ended = (card, { now }) => html`
   <p class="said" dir="auto">${wrong(card.error) || card.said}</p>
   <p class="meta">
-    ${tag(card.queue)}<span class="state">${stateWord(card)}</span>${tag(attempt(card))}
+    ${tag(card.queue)}<span class="state">${stateWord(card)}</span>${tag(attempt(card))}${byClock(card)}
     ${age(card, now, ' ago')}
   </p>`
 
@@ -121,7 +125,7 @@ const BODIES = { waiting, held, interrupted: asking, ended }
 /** Changes as often as the card's text: by the second only while it is young or about to end. */
 export const tickOf = (card, now) => {
   const since = now - Date.parse(card.at)
-  const coming = [card.retryAt, card.dueAt, card.question?.deadline]
+  const coming = [card.retryAt, card.dueAt, card.notBefore, card.question?.deadline]
     .filter(Boolean)
     .map((time) => Date.parse(time) - now)
     .filter((ms) => ms > 0)
