@@ -238,6 +238,7 @@ test('how many there may be, and how long a message, has a bound that is named',
   await ok('schedules.put', { name: schedules[0].name, cron: '@hourly' })
   await expect(app.services.operator.setSetting('max_schedules', '1001')).rejects.toThrow()
   for (const { name } of schedules) await ok('schedules.remove', { name })
+  await app.services.operator.unsetSetting('max_schedules')
 })
 
 test('a queue that a schedule sends to is not removed', async () => {
