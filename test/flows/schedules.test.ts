@@ -74,6 +74,11 @@ test('two nodes that look at once make each tick once, and a batch is bounded', 
     // A minute may have passed meanwhile.
     expect(todos.length - 120).toBeLessThanOrEqual(1)
     expect((await get('both')).made).toBe(todos.length)
+    // They do not run into each other's keys: whoever is late finds the row locked.
+    for (const node of [app, other]) {
+      const { values } = await node.metrics.scheduleTicks.get()
+      expect(values.filter(({ labels }) => labels.outcome === 'failed')).toEqual([])
+    }
   } finally {
     await other.stop()
   }
