@@ -100,6 +100,7 @@ const INNER: Record<string, readonly (readonly string[])[]> = {
     ['.'],
     ['watch', 'push', 'schemas'],
     ['tasks'],
+    ['schedules'],
     ['claims', 'sweeps', 'board'],
     ['operator'],
   ],
@@ -203,6 +204,7 @@ test('each library has its home', () => {
     commander: /^cli\//,
     undici: /^webhook\/post\.ts$/,
     'ipaddr.js': /^(webhook\/guard|http\/request\/dead-peers)\.ts$/,
+    croner: /^service\/schedules\/cron\.ts$/,
     'ajv/dist/2020.js': /^service\/schemas\/worker\.ts$/,
   }
   const wrong = sources.flatMap(({ name, imports }) =>

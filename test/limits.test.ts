@@ -18,6 +18,8 @@ import {
   READ_BYTES,
 } from '../src/domain/budget.ts'
 import { PUSH_CONFIGS_AT_MOST, PUSH_LIMITS } from '../src/domain/push.ts'
+import { SCHEDULES } from '../src/domain/schedule.ts'
+import { PRIORITY, SEND_DELAY } from '../src/domain/send.ts'
 import { MAX_AMOUNT, SPEND_KEYS_KEPT } from '../src/domain/spend.ts'
 import { SMALL_BYTES } from '../src/http/bounds/body-room.ts'
 import { LIMIT_BYTES, TIMEOUT_MS } from '../src/http/request/body.ts'
@@ -223,6 +225,23 @@ const LIMITS: Readonly<Record<string, Readonly<Record<string, readonly number[]>
       inFile('agent-kit/described.ts', 'MAX_CODE'),
     ],
     'summary of an attempt': [inFile('service/claims/finish.ts', 'MAX_SUMMARY')],
+  },
+  'Sends and schedules': {
+    'priorities that a client may name': [PRIORITY.normal, PRIORITY.first, PRIORITY.last],
+    schedules: [SCHEDULES.standard, 0, SCHEDULES.max],
+    'message of a schedule, as JSON': [SCHEDULES.messageBytes],
+    "length of a schedule's cron": [SCHEDULES.cronLength],
+    'ticks that are caught up': [SCHEDULES.catchUp.standard, 1, SCHEDULES.catchUp.max],
+    'tasks that one transaction makes of a schedule': [
+      inFile('service/schedules/ticks.ts', 'BATCH'),
+    ],
+    'how late a tick may be without being missed': [SCHEDULES.missedAfterMs / 1000],
+    "how far ahead a send's moment may be": [
+      SEND_DELAY.defaultSeconds,
+      SEND_DELAY.defaultSeconds / 86_400,
+      0,
+      SEND_DELAY.maxSeconds,
+    ],
   },
   'Rights and log-in': {
     'how long a wait (blocking send, claim, messages, any stream) outlives its right': [

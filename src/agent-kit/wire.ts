@@ -113,6 +113,9 @@ export interface ClaimedTodo {
   fence: string
   leaseExpiresAt: string
   createdAt: string
+  /** The moment it was meant for, where its sender or its schedule named one; and the schedule. */
+  notBefore?: string
+  schedule?: string
   /** The message that made the todo. */
   message: Message
   /** Every message so far, oldest first. */

@@ -68,6 +68,9 @@ export const METRICS = {
   answersFoundByPoll: counter('switchboard_answers_found_by_poll_total')(
     'Blocking sends whose answer no wake announced: it waited for the poll',
   ),
+  scheduleTicks: counter('switchboard_schedule_ticks_total{queue,outcome}')(
+    'Ticks of schedules: made into a todo, skipped by the policy, or failed and still due',
+  ),
   sweepFailures: counter('switchboard_sweep_failures_total{sweep}')(
     'Sweeps of the background that threw, and rows that a sweep could not move',
   ),
@@ -103,6 +106,12 @@ export const METRICS = {
   sweepSeconds: histogram('switchboard_sweep_seconds{sweep}')(
     'Duration of one sweep of the background',
     [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+  ),
+  schedules: gauge('switchboard_schedules{state}')(
+    'Schedules that are active, are paused, or fail at the tick that is due',
+  ),
+  scheduleOverdueSeconds: gauge('switchboard_schedule_overdue_seconds')(
+    'How long the tick of a schedule that is due longest has waited to be made',
   ),
   queueTodos: gauge('switchboard_queue_todos{queue,state}')('Todos in a queue, by state'),
   queueOldestPendingSeconds: gauge('switchboard_queue_oldest_pending_seconds{queue}')(

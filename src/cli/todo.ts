@@ -35,6 +35,8 @@ export interface Todo {
   createdAt: string
   finishedAt: string | null
   retryOf: string | null
+  notBefore?: string
+  schedule?: string
   message: Message | null
   history: Message[]
   artifacts?: Artifact[]
@@ -62,6 +64,7 @@ export interface TodoEvent {
     retryAt?: string
     owed?: number
     spent?: Amounts
+    schedule?: string
   } | null
   at: string
 }

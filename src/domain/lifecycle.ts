@@ -87,6 +87,7 @@ export type Condition =
   | 'lineFree'
   | 'lineBusy'
   | 'nextInLine'
+  | 'dueInLine'
   | 'unclaimedFront'
   | 'joinHolds'
   | 'answeredLater'
@@ -291,6 +292,8 @@ export const VERBS = {
   },
   /** The same, parked questions too, where nobody is left who may claim it: it would park for good. */
   strand: { ...ENDS, from: [...held, ...interrupted], when: ['leftBy'], attempt: 'revoked' },
+  /** Its time has come: it takes its place in the line of its conversation. */
+  enterLine: { ...WAKES, when: ['dueInLine'] },
   /** The line is free and this one has waited longest. */
   unblock: { ...WAKES, when: ['nextInLine'], ready: 'unblocked' },
   /** Nobody has claimed the front of the line, so an answer goes before it. */

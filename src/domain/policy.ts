@@ -65,6 +65,9 @@ export interface QueuePolicy {
   dedupe: 'off' | 'messageId'
   concurrency?: number
   interruptTtlSeconds?: number
+  /** The priorities that clients may name, where their endpoint does not say. */
+  highestPriority?: number
+  lowestPriority?: number
   timeouts: Timeouts
   /** How long ended todos are kept; absent or 0 means for ever. */
   retentionDays?: number

@@ -108,6 +108,10 @@ export interface Todo {
   /** When the open question was answered, if the line was busy then. */
   answeredAt: Date | null
   retryOf: string | null
+  /** The moment that its sender or its schedule named; it cannot be claimed before. */
+  notBefore: Date | null
+  /** The name of the schedule that made it. */
+  schedule: string | null
   /** Seconds since its last sign of progress when it was read; null if it is not claimed. */
   idleSeconds: number | null
 }
@@ -265,6 +269,9 @@ export interface EventDetail {
   spent?: Amounts
   /** How many messages nobody has read, of a todo that has failed for good or was rejected. */
   owed?: number
+  /** Of a new todo: when it is due, and which schedule made it. */
+  notBefore?: string
+  schedule?: string
 }
 
 /** An event in the order of the board's feed. Positions grow; they may have gaps. */

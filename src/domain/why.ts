@@ -132,6 +132,12 @@ const waiting = (facts: WhyFacts): Why => {
     return { why, since, until: nextRetryAt }
   }
   if (todo.join) return joining(facts, since)
+  if (!dueAt && !todo.line && todo.notBefore) {
+    const { notBefore } = todo
+    const end = limited('not ended', todo.closeAt, 'it fails (schedule_to_close_timeout)')
+    const why = `waits until ${at(notBefore)}, as its sender asked; then it takes its turn in its conversation${end}`
+    return { why, since, until: notBefore }
+  }
   if (!dueAt) {
     const front = waitsBehind ? `task ${waitsBehind}` : 'an answer'
     const why = `waits in line since ${at(since)} behind ${front} of the same conversation; it is its turn when that one ends or asks`
@@ -149,7 +155,7 @@ const waiting = (facts: WhyFacts): Why => {
   }
   const { by, until } = claimed(facts)
   if (due > since) {
-    const why = `waits until ${at(due)}, as asked when it was handed back; then ${by}${limits}`
+    const why = `waits until ${at(due)}, as ${todo.notBefore?.getTime() === due.getTime() ? 'its sender asked' : 'asked when it was handed back'}; then ${by}${limits}`
     return { why, since, until: due }
   }
   const only = todo.effects

@@ -29,6 +29,7 @@ const SWEEP_OF = {
   timeOut: 'timeout',
   expire: 'timeout',
   comeDue: 'come_due',
+  enterLine: 'come_due',
 } as const satisfies Record<SweepVerb, unknown>
 
 export const createSweepRunner = ({

@@ -104,6 +104,7 @@ test('the table is the one of the design: from, to, attempt and ready reason of 
     expire: 'pending|claimed|input-required|auth-required|failed > failed timed_out',
     revoke: 'claimed|input-required|auth-required > pending revoked requeued',
     strand: 'claimed|input-required|auth-required > failed revoked',
+    enterLine: 'pending > same keep',
     stepBack: 'pending > same keep',
     unblock: 'pending > same keep unblocked',
     resumeLater: 'input-required|auth-required > claimed keep',

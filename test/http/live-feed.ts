@@ -93,6 +93,8 @@ export const anEndpoint = (given: Partial<Endpoint>): Endpoint => ({
   effects: null,
   sendPerMinute: null,
   concurrency: null,
+  highestPriority: null,
+  lowestPriority: null,
   createdAt: AT,
   expiresAt: null,
   revokedAt: null,

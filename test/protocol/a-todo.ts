@@ -46,6 +46,8 @@ export const aTodo = (given: Partial<Todo> = {}): Todo => ({
   front: false,
   answeredAt: null,
   retryOf: null,
+  notBefore: null,
+  schedule: null,
   idleSeconds: null,
   ...given,
 })

@@ -92,6 +92,7 @@ const age = async (database: Database, random: () => number, ids: string[]): Pro
     expire: `interrupted_at is not null`,
     silence: `state = 'claimed'`,
     late: 'finished_at is null',
+    time: 'later_line is not null',
   }[what]
   await database.query(`update todos set ${SETS[what]} where id = any($1) and ${where}`, [some])
   return what

@@ -105,6 +105,7 @@ test('starts that race migrate an empty database once', async () => {
       '0017_never_started',
       '0018_authors',
       '0019_budgets',
+      '0021_schedules',
     ])
     expect(await pendingMigrations(clone.url)).toEqual([])
   } finally {

@@ -189,6 +189,7 @@ const UNSEEN = [
   'join',
   'joined',
   'comeDue',
+  'enterLine',
 ]
 
 const SEEN_AS: Record<string, string> = {

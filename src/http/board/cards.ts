@@ -85,6 +85,8 @@ export const fromCard = ({ view, question, client, progress }: BoardCard) => {
     owed: isDeadLetter(todo) ? todo.unread : 0,
     retryAt: fromTimeOrNull(todo.nextRetryAt),
     dueAt: fromTimeOrNull(todo.dueAt),
+    notBefore: fromTimeOrNull(todo.notBefore),
+    schedule: todo.schedule,
     waitsBehind,
     joining: todo.join !== null,
     parentId: todo.parentId,

@@ -29,6 +29,7 @@ export const OWN_EXTENSIONS: readonly AgentExtension[] = [
     'authors',
     'The person on whose behalf a message is sent, among all that its client stands for',
   ),
+  own('send-options', 'Priority of a task, and when it may begin, chosen by the sender'),
   own('effects', 'Names of what a task may do, among what its sender may'),
   own('budgets', 'How much a task may spend, with all that it hands on'),
 ]

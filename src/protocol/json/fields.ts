@@ -9,6 +9,7 @@ import { defined } from '../../base/defined.ts'
 import { AUTHOR_RULE, isAuthor, normalAuthor } from '../../domain/author.ts'
 import { STATE_NAMES } from '../../domain/lifecycle.ts'
 import type { TIMEOUT_NAMES } from '../../domain/policy.ts'
+import { SEND_DELAY, type Start } from '../../domain/send.ts'
 import { MAX_AMOUNT, SPEND_KINDS, type SpendKind } from '../../domain/spend.ts'
 import type { Message, TodoFilter } from '../../domain/todo.ts'
 import { enumName, ROLES } from './enums.ts'
@@ -49,6 +50,13 @@ export const messageFrom = (role: Message['role']) =>
 
 /** Whom a send is from. */
 export const author = z.custom<string>(isAuthor, AUTHOR_RULE).transform(normalAuthor)
+
+/** When a todo may begin: a moment with its time zone, or seconds from now. */
+export const moment = z.iso.datetime({ offset: true }).transform((text) => new Date(text))
+export const delay = seconds(0, SEND_DELAY.maxSeconds)
+
+export const atMostOneStart = ({ notBefore, delaySeconds }: Start): boolean =>
+  notBefore === undefined || delaySeconds === undefined
 
 /** Names of what a todo may do. */
 export const effects = z.array(name.max(120)).max(100)

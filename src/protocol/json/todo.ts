@@ -78,6 +78,12 @@ export const fromDeadlines = (todo: Todo) => ({
   }),
 })
 
+/** Of a todo that was made for a moment: which one, and by which schedule. */
+export const fromStart = ({ notBefore, schedule }: Todo) => ({
+  ...(notBefore && { notBefore: fromTime(notBefore) }),
+  ...(schedule !== null && { schedule }),
+})
+
 const upToInterrupt = members<Todo>()(
   'id queue contextId state attempt maxAttempts attemptsTotal fence owner claimant',
   'leaseExpiresAt interruptedAt',
@@ -98,6 +104,7 @@ const fromRow = (todo: Todo) => ({
   ...afterInterrupt(todo),
   deadlines: fromDeadlines(todo),
   retryOf: todo.retryOf,
+  ...fromStart(todo),
   effects: todo.effects,
   ...byAuthor(todo),
   ...fromBudget(todo),

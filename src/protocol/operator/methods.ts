@@ -27,7 +27,9 @@ import {
   fromPage,
   fromPut,
   fromQueue,
+  fromSchedule,
   fromShown,
+  fromShownSchedule,
   fromTodo,
   fromVended,
   fromWhy,
@@ -105,6 +107,30 @@ export const OPERATOR_METHODS: MethodTable = {
     schema.unsetSetting,
     ({ operator }, { key }) => operator.unsetSetting(key),
     (_, { key }) => ({ key, value: null }),
+  ),
+
+  'schedules.put': admin(
+    schema.putSchedule,
+    ({ operator }, put) => operator.putSchedule(put),
+    fromShownSchedule,
+  ),
+  'schedules.get': admin(
+    schema.byName,
+    ({ operator }, { name }) => operator.getSchedule(name),
+    fromShownSchedule,
+  ),
+  'schedules.list': admin(
+    schema.none,
+    ({ operator }) => operator.listSchedules(),
+    listed('schedules', fromSchedule),
+  ),
+  'schedules.remove': admin(schema.byName, ({ operator }, { name }) =>
+    operator.removeSchedule(name),
+  ),
+  'schedules.pause': admin(
+    schema.pauseSchedule,
+    ({ operator }, { name, paused }) => operator.pauseSchedule(name, paused),
+    fromShownSchedule,
   ),
 
   'sessions.list': admin(

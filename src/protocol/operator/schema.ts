@@ -6,13 +6,18 @@ import { z } from 'zod'
 import { ENDPOINT_VERBS } from '../../domain/endpoint.ts'
 import { LEASE } from '../../domain/policy.ts'
 import { DELIVERY_STATES } from '../../domain/push.ts'
+import { CATCH_UPS, SCHEDULES } from '../../domain/schedule.ts'
+import { PRIORITY } from '../../domain/send.ts'
 import {
+  atMostOneStart,
   author,
   budget,
   childIds,
   children,
+  delay,
   interruptTtl,
   messageFrom,
+  moment,
   queueName,
   seconds,
   seq,
@@ -28,6 +33,9 @@ const count = (min: number, max: number) => z.int().min(min).max(max)
 /** Where it can be changed, null removes it. */
 const concurrency = count(1, 100_000)
 const positive = z.number().positive()
+/** Where the normal priority is always among those that may be named. */
+const highest = count(PRIORITY.first, PRIORITY.normal)
+const lowest = count(PRIORITY.normal, PRIORITY.last)
 
 const policy = z.strictObject({
   maxAttempts: count(1, 100).exactOptional(),
@@ -45,6 +53,8 @@ const policy = z.strictObject({
   dedupe: z.enum(['off', 'messageId']).exactOptional(),
   concurrency: concurrency.nullable().exactOptional(),
   interruptTtlSeconds: interruptTtl.exactOptional(),
+  highestPriority: highest.nullable().exactOptional(),
+  lowestPriority: lowest.nullable().exactOptional(),
   timeouts: timeouts.exactOptional(),
   retentionDays: count(0, 36_500).nullable().exactOptional(),
 })
@@ -69,6 +79,8 @@ const terms = {
   effects: z.array(name).max(1000).exactOptional(),
   sendPerMinute: count(1, 1_000_000).exactOptional(),
   concurrency: concurrency.exactOptional(),
+  highestPriority: highest.exactOptional(),
+  lowestPriority: lowest.exactOptional(),
 }
 
 export const vend = z.strictObject({ ...terms, expiresInSeconds: seconds().exactOptional() })
@@ -80,6 +92,8 @@ export const update = z.strictObject({
   queues: terms.queues.exactOptional(),
   verbs: terms.verbs.exactOptional(),
   concurrency: concurrency.nullable().exactOptional(),
+  highestPriority: highest.nullable().exactOptional(),
+  lowestPriority: lowest.nullable().exactOptional(),
 })
 
 export const revoke = z.strictObject({ id: name, cancelTasks: z.boolean().default(false) })
@@ -91,15 +105,36 @@ export const documents = z.strictObject({ id: name, after: seq.default(0) })
 export const setSetting = z.strictObject({ key: name, value: text })
 export const unsetSetting = z.strictObject({ key: name })
 
-export const send = z.strictObject({
-  queue: queueName,
-  message,
-  /** 0 first, 1 by default, 2 last. */
-  priority: count(0, 2).exactOptional(),
+/** 0 first, 1 by default, 2 last. */
+const priority = count(PRIORITY.first, PRIORITY.last)
+
+export const send = z
+  .strictObject({
+    queue: queueName,
+    message,
+    priority: priority.exactOptional(),
+    timeouts: timeouts.exactOptional(),
+    author: author.exactOptional(),
+    budget: budget.exactOptional(),
+    notBefore: moment.exactOptional(),
+    delaySeconds: delay.exactOptional(),
+  })
+  .refine(atMostOneStart, 'names a moment or a delay, not both')
+
+export const putSchedule = z.strictObject({
+  name: queueName,
+  queue: queueName.exactOptional(),
+  cron: text.exactOptional(),
+  timeZone: text.max(100).exactOptional(),
+  message: message.exactOptional(),
+  priority: priority.exactOptional(),
   timeouts: timeouts.exactOptional(),
-  author: author.exactOptional(),
-  budget: budget.exactOptional(),
+  catchUp: z.enum(CATCH_UPS).exactOptional(),
+  catchUpLimit: count(1, SCHEDULES.catchUp.max).exactOptional(),
+  paused: z.boolean().exactOptional(),
 })
+export const byName = z.strictObject({ name: queueName })
+export const pauseSchedule = z.strictObject({ name: queueName, paused: z.boolean().default(true) })
 
 export const fork = z.strictObject({ id: name, children })
 export const join = z.strictObject({ id: name, children: childIds, until })

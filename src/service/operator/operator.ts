@@ -26,6 +26,7 @@ import { listTodos } from '../../store/todos/list.ts'
 import { readBrief, readEnds, readHeld, readView } from '../../store/todos/view.ts'
 import { type DocumentPage, documentPage } from '../document-page.ts'
 import type { Parts } from '../parts.ts'
+import { createSchedules, type ScheduleService } from '../schedules/schedules.ts'
 import type { Revocation } from '../sweeps/revocation.ts'
 import { cancelTodo } from '../tasks/cancel.ts'
 import type { ChildTasks, NewChild } from '../tasks/children.ts'
@@ -52,7 +53,11 @@ export interface Shown {
   owed: StoredMessage[]
 }
 
-export interface OperatorService extends QueueService, EndpointService, SettingsService {
+export interface OperatorService
+  extends QueueService,
+    EndpointService,
+    SettingsService,
+    ScheduleService {
   list(filter: TodoFilter, caller: Caller): Promise<TodoPage>
   show(id: string, caller: Caller): Promise<Shown>
   /** A page of a todo's documents, for what `show` has left out. */
@@ -105,6 +110,7 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     ...createQueues(parts),
     ...createEndpoints(parts),
     ...createSettings(parts),
+    ...createSchedules(parts),
     why: createWhy(parts),
 
     list: async (filter, caller) => {

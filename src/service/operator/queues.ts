@@ -9,6 +9,8 @@ import type { Parts } from '../parts.ts'
 interface Limits {
   concurrency?: number | null
   retentionDays?: number | null
+  highestPriority?: number | null
+  lowestPriority?: number | null
 }
 
 export interface QueueService {
@@ -33,7 +35,7 @@ export const createQueues = ({
 }: Pick<Parts, 'database' | 'metrics'>): QueueService => ({
   putQueue: async ({ name, card, policy }) => {
     const before = (await readQueues(database)).find((queue) => queue.name === name)
-    const { concurrency, retentionDays, ...merged } = {
+    const { concurrency, retentionDays, highestPriority, lowestPriority, ...merged } = {
       ...DEFAULT_POLICY,
       ...before?.policy,
       ...policy,
@@ -43,6 +45,8 @@ export const createQueues = ({
     const limits = defined({
       concurrency: concurrency ?? undefined,
       retentionDays: retentionDays ?? undefined,
+      highestPriority: highestPriority ?? undefined,
+      lowestPriority: lowestPriority ?? undefined,
     })
     const queue = await putQueue(database, {
       name,

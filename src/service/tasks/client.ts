@@ -4,9 +4,10 @@
  */
 import { defined } from '../../base/defined.ts'
 import type { Caller, Endpoint, Scope } from '../../domain/endpoint.ts'
-import { orNotFound, Refusal } from '../../domain/errors.ts'
+import { invalid, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { BusyPolicy, Timeouts } from '../../domain/policy.ts'
 import type { NewPushConfig } from '../../domain/push.ts'
+import { hasStart, type Start } from '../../domain/send.ts'
 import type { Amounts } from '../../domain/spend.ts'
 import type {
   JsonObject,
@@ -29,7 +30,7 @@ import type { Reply } from './reply.ts'
 import type { SendRate } from './send-rate.ts'
 import type { Submitter } from './submit.ts'
 
-export interface Send {
+export interface Send extends Start {
   queue: string
   /** The id that the todo gets, if the server has chosen one already. */
   id?: string
@@ -123,6 +124,7 @@ export const createClientService = (parts: ClientParts): ClientService => {
         if (!queue) throw new Refusal('forbidden')
         return submitter.submit(send, queue, endpoint, vetted(send, endpoint))
       }
+      checkForTask(send)
       sendRate.spend(endpoint)
       const key = await keys.of(send, null, endpoint.id)
       return reply({
@@ -142,4 +144,10 @@ export const createClientService = (parts: ClientParts): ClientService => {
       ),
     cancel: (id, scope, reason) => cancelTodo(database, metrics, id, scope, reason),
   }
+}
+
+/** A message to a task is read in its turn, so it cannot be asked to wait. Refuses: invalid. */
+const checkForTask = (send: Send): void => {
+  if (!hasStart(send) && send.priority === undefined) return
+  throw invalid('message.taskId', 'names a task: a priority, a moment or a delay is for a new one')
 }

@@ -23,7 +23,7 @@ import type { Parts } from '../parts.ts'
 import type { Send, Sent } from './client.ts'
 
 /** The operator is one principal and no endpoint. */
-const OPERATOR = '00000000-0000-0000-0000-000000000000'
+export const OPERATOR = '00000000-0000-0000-0000-000000000000'
 
 /** The metadata without the key itself, and without what is about the answer alone. */
 const optionsIn = (metadata: JsonObject | undefined): JsonObject | undefined => {

@@ -13,8 +13,17 @@ import { phaseOf } from '../../domain/lifecycle.ts'
 import type { BusyPolicy } from '../../domain/policy.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
 import type { Queue } from '../../domain/queue.ts'
+import {
+  checkPriority,
+  checkStart,
+  hasStart,
+  maxDelaySeconds,
+  PRIORITY,
+  SEND_DELAY,
+} from '../../domain/send.ts'
 import type { Receipt, Todo, TodoView } from '../../domain/todo.ts'
 import { addTodo, addTodoOnce, addTodos, isPlain, type NewTodo } from '../../store/move/add.ts'
+import { readClock } from '../../store/postgres/clock.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import { readKey, type SendKey } from '../../store/todos/idempotency.ts'
 import {
@@ -35,7 +44,7 @@ import type { Reply } from './reply.ts'
 import type { SendRate } from './send-rate.ts'
 import { excerpt, withoutAnswerer } from './text.ts'
 
-interface SubmitterParts extends Pick<Parts, 'database' | 'metrics'> {
+interface SubmitterParts extends Pick<Parts, 'database' | 'metrics' | 'registry'> {
   reply: Reply
   conversations: Conversations
   sendRate: SendRate
@@ -48,6 +57,9 @@ export interface Submitter {
    * what it was before.
    */
   submit(send: Send, queue: Queue, client: Endpoint | null, push?: KeptPushConfig): Promise<Sent>
+  /** The todo that a tick of this schedule makes; its caller adds it, and says so by `accepted`. */
+  prepare(send: Send, queue: Queue, schedule: string): NewTodo
+  accepted(todo: Todo): void
   /** Adds a todo as it is; null if its queue is gone. */
   add(todo: Omit<NewTodo, 'line'>, queue: Queue): Promise<Todo | null>
 }
@@ -61,11 +73,6 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
 
   const readOpen = openQuestionReader(database)
   const answerQuestion = questionAnswerer(database, reply, readOpen)
-
-  const inLine = (todo: Omit<NewTodo, 'line'>, queue: Queue): NewTodo => {
-    const line = lineOf(queue, todo.clientId, todo.contextId)
-    return line ? { ...todo, line } : todo
-  }
 
   const accept = (added: Todo): Todo => {
     const { queue, state } = added
@@ -111,11 +118,14 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
 
   return {
     add,
+    accepted: (todo) => void accept(todo),
+    prepare: (send, queue, schedule) => inLine(ofSchedule(send, queue, schedule), queue),
     submit: async (given, queue, client, push) => {
       const send = client ? { ...given, message: withoutAnswerer(given.message) } : given
       const clientId = client?.id ?? null
       const author = authorOf(client, send.author)
       if (client) sendRate.spend(client)
+      await checkOptions(parts, send, queue, client)
       const { message } = send
       const key = await keys.of(send, queue.policy, clientId)
       const contextId = message.contextId || newId()
@@ -138,13 +148,8 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
       })
       if (answered) return answered
 
-      // A sender that has an id for a new todo already does not mean the one at work.
-      if (queue.policy.reentry === 'author' && send.id === undefined) {
-        // Its open question comes first; else whatever is at work for it, or goes on in its turn.
-        const addressed =
-          own.find(asks) ??
-          own.find((todo) => todo.front) ??
-          own.find((todo) => phaseOf(todo) === 'interrupted')
+      if (queue.policy.reentry === 'author' && !meansNew(send)) {
+        const addressed = addressedAmong(own)
         if (addressed) {
           const { id } = addressed
           const to = { id, scope: EVERYTHING, senderId: clientId, request: beside(send) }
@@ -195,6 +200,29 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
   }
 }
 
+/** An author's open question comes first; else whatever is at work for it, or goes on in its turn. */
+const addressedAmong = (own: readonly Todo[]): Todo | undefined =>
+  own.find(asks) ??
+  own.find((todo) => todo.front) ??
+  own.find((todo) => phaseOf(todo) === 'interrupted')
+
+/** A sender that has an id for a new todo already, or a moment, does not mean the one at work. */
+const meansNew = (send: Send): boolean => send.id !== undefined || hasStart(send)
+
+/** Refuses: forbidden, limit, by what this sender may name. */
+const checkOptions = async (
+  { database, registry }: Pick<SubmitterParts, 'database' | 'registry'>,
+  send: Send,
+  queue: Queue,
+  client: Endpoint | null,
+): Promise<void> => {
+  if (client && send.priority !== undefined) checkPriority(send.priority, client, queue.policy)
+  if (!hasStart(send)) return
+  const max = maxDelaySeconds((await registry.settings()).get(SEND_DELAY.setting))
+  const now = send.notBefore ? await readClock(database) : new Date(0)
+  checkStart(send, now, max)
+}
+
 type ReadOpen = (conversation: AuthorsConversation) => Promise<OpenQuestion[]>
 
 const openQuestionReader = (database: Database): ReadOpen =>
@@ -216,9 +244,8 @@ const questionAnswerer =
     { policy }: Queue,
     more: { key: SendKey | null; push: KeptPushConfig | undefined },
   ): Promise<Sent | null> => {
-    const { id, message } = send
-    // A sender that has an id for a new todo already does not mean the one that asks.
-    if (policy.reentry !== 'question' || !message.contextId || id !== undefined) return null
+    const { message } = send
+    if (policy.reentry !== 'question' || !message.contextId || meansNew(send)) return null
     const [asking, ...others] = await readOpen(conversation)
     // Read after the questions, as after the live todos: a repeat never answers a later question.
     const known = more.key && (await readKey(database, more.key))
@@ -247,7 +274,7 @@ const NOT_AN_ANSWER = { answers: null, secret: false, sender: null, request: nul
 
 /** The todo that a message without one makes, by its queue's policy and its sender's options. */
 const freshTodo = (
-  { id = newId(), message, metadata, request, priority = 1, timeouts, budget }: Send,
+  { id = newId(), message, metadata, request, priority = PRIORITY.normal, timeouts, ...rest }: Send,
   { name, policy }: Queue,
   facts: Pick<
     NewTodo,
@@ -260,7 +287,28 @@ const freshTodo = (
   priority,
   maxAttempts: policy.maxAttempts,
   message: { ...message, taskId: id, contextId: facts.contextId },
-  ...defined({ metadata, request, budget }),
+  ...defined({
+    metadata,
+    request,
+    budget: rest.budget,
+    notBefore: rest.notBefore,
+    delaySeconds: rest.delaySeconds,
+  }),
   timeouts: { ...policy.timeouts, ...timeouts },
   detail: { text: excerpt(message) },
 })
+
+/** What a tick of a schedule makes. */
+const ofSchedule = (send: Send, queue: Queue, schedule: string): Omit<NewTodo, 'line'> => {
+  const { contextId } = send.message
+  const facts = { clientId: null, contextId: contextId || newId(), firstInLine: !contextId }
+  const todo = freshTodo(send, queue, facts)
+  const detail = { ...todo.detail, ...defined({ notBefore: send.notBefore?.toISOString() }) }
+  return { ...todo, schedule, detail: { ...detail, schedule } }
+}
+
+/** With its place in the line of its conversation, where todos take turns. */
+const inLine = (todo: Omit<NewTodo, 'line'>, queue: Queue): NewTodo => {
+  const line = lineOf(queue, todo.clientId, todo.contextId)
+  return line ? { ...todo, line } : todo
+}

@@ -47,18 +47,27 @@ const countLive = statement<{ count: number }>(
   'queue_live',
   sql`select count(*)::int as count from todos where queue = ${$.name} and finished_at is null`,
 )
+const countSchedules = plannedEachTime<{ count: number }>(
+  'queue_schedules',
+  sql`select count(*)::int as count from schedules where queue = ${$.name}`,
+)
 const drop = plannedEachTime<{ name: string }>(
   'queue_drop',
   sql`delete from queues where name = ${$.name} returning name`,
 )
 
-/** Refuses while live todos exist. The table lock waits for sends under way and keeps others out. */
+/** Refuses while live todos or schedules exist. The table lock waits for sends under way and keeps others out. */
 export const removeQueue = (database: Database, name: string): Promise<void> =>
   database.transaction(async (session) => {
     await session.query('lock table todos in share row exclusive mode', [])
     const [live] = await session.run(countLive, { name })
     if (live && live.count > 0) {
       throw new Refusal('limit', { limit: 0 }, `queue ${name} still has ${live.count} live todos`)
+    }
+    const [has] = await session.run(countSchedules, { name })
+    if (has && has.count > 0) {
+      const text = `queue ${name} still has ${has.count} schedules: remove them, or put them to another queue`
+      throw new Refusal('limit', { limit: 0 }, text)
     }
     if ((await session.run(drop, { name })).length === 0) throw new Refusal('not_found')
     session.wake([wakeOf(topics.queues)])

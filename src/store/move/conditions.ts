@@ -119,6 +119,7 @@ const CONDITIONS: Readonly<Record<Condition, Sql | string>> = {
       where w.line = t.line and not w.front and w.answered_at is not null)
     and not exists (select from todos w where w.line = t.line and not w.front
       and w.state = 'pending' and w.lined_at < t.lined_at)`,
+  dueInLine: 't.later_line is not null and t.not_before <= now()',
   unclaimedFront: UNCLAIMED_FRONT,
   joinHolds: `t.join_until is not null and (${JOIN_HOLDS})`,
   answeredLater: `t.answered_at is not null and ${LINE_FREE} and not exists (select from todos w

@@ -170,6 +170,18 @@ export const DUE_WEBHOOKS = sql`
     and w.turn <= ${$.share}::int - ${underWay($.endpoints, $.endpoint_counts, 'w.endpoint')}
   limit ${$.limit}::int for update of c skip locked`
 
+/* ------------------------------------------------------------------ schedules */
+
+const TICKS = 'not s.paused and s.next_at <= now()'
+
+/** Schedules with a tick that is due, the longest due first. */
+export const DUE_SCHEDULES = sql`select s.id from schedules s
+  where ${TICKS} and s.id ${NOT_EXCEPTED} order by s.next_at limit ${$.limit}::int`
+
+/** One of them, locked; not where another node is at it. */
+export const DUE_SCHEDULE = sql`from schedules s
+  where s.id = ${$.id}::uuid and ${TICKS} for update skip locked`
+
 /* ------------------------------------------------------------------ deletions */
 
 /**

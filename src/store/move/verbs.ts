@@ -220,6 +220,10 @@ const VERB_SQL = {
   },
   revoke: { ...REVOKED, sweep: { kept: 'planned each time' } },
   strand: { ...REVOKED, sweep: { kept: 'planned each time' } },
+  enterLine: {
+    set: { line: 't.later_line', later_line: 'null' },
+    sweep: { order: 't.not_before', kept: 'prepared' }, // todos_later
+  },
   // Its caller's detail, if any, is that of the verb which left the front.
   unblock: {
     set: { due_at: 'now()', front: 'true' },

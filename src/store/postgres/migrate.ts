@@ -25,6 +25,7 @@ import * as todoDocuments from '../../../migrations/0016_todo_documents.ts'
 import * as neverStarted from '../../../migrations/0017_never_started.ts'
 import * as authors from '../../../migrations/0018_authors.ts'
 import * as budgets from '../../../migrations/0019_budgets.ts'
+import * as schedules from '../../../migrations/0021_schedules.ts'
 import { sleep } from '../../base/time.ts'
 
 interface Migration {
@@ -59,6 +60,7 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0017_never_started', ...neverStarted, down },
   { name: '0018_authors', ...authors, down },
   { name: '0019_budgets', ...budgets, down },
+  { name: '0021_schedules', ...schedules, down },
 ]
 
 /** The database was migrated by a newer switchboard than this one. */

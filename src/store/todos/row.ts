@@ -8,6 +8,7 @@ const TODO = columnsOf<Todo>()(
     'leaseExpiresAt interruptedAt interruptHeldUntil dueAt nextRetryAt progressAt seq unread statusSeq',
     'statusAt createdAt updatedAt finishedAt scheduleToStartSeconds startToCloseSeconds heartbeatSeconds',
     'closeAt startedAt line front answeredAt parentId depth effects budget spent retryOf author',
+    'notBefore schedule',
   ],
   {
     join: (t) => `case when ${t}.join_until is not null then json_build_object(

@@ -378,13 +378,17 @@ export const readHeld = async (
 const conversationStatement = statement<Todo>(
   'todos_conversation',
   sql`select ${TODO_COLUMNS('t')} from todos t
-  where t.context_id = ${$.context_id} and t.line = ${$.line}::uuid and t.finished_at is null
+  where t.context_id = ${$.context_id} and coalesce(t.line, t.later_line) = ${$.line}::uuid
+    and t.finished_at is null
     and (t.front or (t.client_id is not distinct from ${$.client_id}::uuid
       and t.author is not distinct from ${$.author}::text))
   order by t.front desc, t.lined_at desc limit 100`,
 )
 
-/** Live todos of one line: the one at the front, whoever's it is, then this author's, newest first. */
+/**
+ * Live todos of one line: the one at the front, whoever's it is, then this author's, newest first; with
+ * those of them that wait for their time.
+ */
 export const readConversation = (
   session: Session,
   {

@@ -36,6 +36,8 @@ const ENDPOINT = {
   effects: null,
   sendPerMinute: null,
   concurrency: null,
+  highestPriority: null,
+  lowestPriority: null,
   createdAt: AT_TEXT,
   expiresAt: null,
   revokedAt: AT_TEXT,

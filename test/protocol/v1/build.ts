@@ -47,6 +47,8 @@ const todo = (members: Partial<Todo> = {}): Todo => ({
   front: false,
   answeredAt: null,
   retryOf: null,
+  notBefore: null,
+  schedule: null,
   idleSeconds: null,
   ...members,
 })

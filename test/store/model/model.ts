@@ -15,6 +15,9 @@ export interface Row {
   place: number
   line: string | null
   front: boolean
+  /** The line that it enters once its time has come, and whether it has. */
+  later: string | null
+  timely: boolean
   state: State
   /** Number of the agent that holds it. */
   owner: number | null
@@ -108,6 +111,7 @@ const conditions: Record<Condition, (row: Row, step: Step, model: Model) => bool
     !behind(model, row).some(
       (other) => other.answered !== null || (other.state === 'pending' && other.place < row.place),
     ),
+  dueInLine: (row) => row.later !== null && row.timely,
   unclaimedFront: (row) => row.front && row.due === 'now' && row.join === null,
   answeredLater: (row, _, model) =>
     row.answered !== null &&
@@ -157,6 +161,8 @@ const stayed = (model: Model, row: Row, { verb }: Step): Partial<Row> => {
   switch (verb) {
     case 'comeDue':
       return { bell: false }
+    case 'enterLine':
+      return { line: row.later, later: null }
     case 'hold':
       return { expired: false }
     case 'unblock':
@@ -242,8 +248,12 @@ export const nextOf = (
   return null
 }
 
-/** One more todo: at the front of its line where nobody else is there or waits for it. */
-export const added = (model: Model, line: string | null): Model => {
+/**
+ * One more todo: at the front of its line where nobody else is there or waits for it; beside the line
+ * where it waits for its time.
+ */
+export const added = (model: Model, wanted: string | null, delayed = false): Model => {
+  const line = delayed ? null : wanted
   const others = model.filter((row) => line !== null && row.line === line)
   const free = !others.some(
     ({ front, state, answered }) => front || state === 'pending' || answered !== null,
@@ -252,6 +262,8 @@ export const added = (model: Model, line: string | null): Model => {
     place: model.length,
     line,
     front: line !== null && free,
+    later: delayed ? wanted : null,
+    timely: false,
     state: 'pending',
     owner: null,
     asker: null,
@@ -262,7 +274,7 @@ export const added = (model: Model, line: string | null): Model => {
     unread: 0,
     openAttempts: 0,
     attempts: 0,
-    due: free ? 'now' : 'never',
+    due: free && !delayed ? 'now' : 'never',
     answered: null,
     join: null,
     seen: [],
@@ -278,7 +290,7 @@ export const added = (model: Model, line: string | null): Model => {
   return [...model, row]
 }
 
-export const AGES = ['lapse', 'due', 'retry', 'expire', 'silence', 'late'] as const
+export const AGES = ['lapse', 'due', 'retry', 'expire', 'silence', 'late', 'time'] as const
 export type Age = (typeof AGES)[number]
 
 const aged = (row: Row, what: Age): Partial<Row> | null => {
@@ -294,6 +306,8 @@ const aged = (row: Row, what: Age): Partial<Row> | null => {
     case 'silence':
       // Its progress is then another moment than its claim, as after a word of the holder.
       return row.state === 'claimed' ? { silent: true, heard: true } : null
+    case 'time':
+      return row.later !== null && !finished(row) ? { timely: true } : null
     case 'late':
       return finished(row) ? null : { late: true }
   }

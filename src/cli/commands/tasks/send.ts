@@ -13,6 +13,8 @@ interface Options {
   context?: string
   budget?: Amounts
   author?: string
+  notBefore?: string
+  delay?: number
 }
 
 const isKind = (word: string): word is SpendKind => SPEND_KINDS.some((kind) => kind === word)
@@ -32,18 +34,23 @@ const amounts = (text: string, before: Amounts = {}): Amounts => {
   return given
 }
 
+const TEN_YEARS = 315_360_000
+
 export const addSend = (program: Command): void => {
   clientCommand(program, 'send <queue> <text>', 'send a task; waits until it ends or asks')
     .option('--no-wait', 'print the task id and return at once')
     .option('--priority <0-2>', '0 is first, 1 the default, 2 last', wholeNumber(0, 2))
     .option('--budget <kind=n...>', 'what it may spend: tokens=, cents=, calls=', amounts)
+    .option('--not-before <time>', 'it may begin then: 2026-01-31T09:00:00+01:00')
+    .option('--delay <seconds>', 'it may begin so long from now', wholeNumber(0, TEN_YEARS))
     .option('--context <id>', 'go on in this conversation')
     .option('--author <name>', 'on whose behalf')
     .action(
       withClient(async (session, queue: string, text: string, options: Options) => {
-        const { wait, priority, context, budget, author } = options
+        const { wait, priority, context, budget, author, notBefore, delay } = options
         const message = defined({ parts: [{ text }], contextId: context })
-        const params = defined({ queue, message, priority, budget, author })
+        const start = { notBefore, delaySeconds: delay }
+        const params = defined({ queue, message, priority, budget, author, ...start })
         const send = () => session.client.call<Todo>('todos.send', params)
         await act(session, send, { wait, show: ({ id }) => print(id) })
       }),

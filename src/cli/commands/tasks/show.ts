@@ -45,6 +45,7 @@ const printState = (todo: ShownTodo): void => {
     ['finished', localMoment(todo.finishedAt)],
     ['error', errorText(todo) || '-'],
     ['retry of', todo.retryOf ?? '-'],
+    ['schedule', todo.schedule ?? '-'],
     ['spent', spendText(todo.budget ?? null, todo.spent ?? null) || '-'],
     ['unread', todo.unread === 0 ? '-' : String(todo.unread)],
     ...deadlines(todo),
@@ -60,6 +61,7 @@ const deadlines = (todo: ShownTodo): [string, string][] => [
   ['asked at', localMoment(todo.interruptedAt)],
   ['held until', localMoment(todo.heldUntil)],
   ['due at', localMoment(todo.dueAt)],
+  ['not before', localMoment(todo.notBefore)],
   ['retry at', localMoment(todo.nextRetryAt)],
   ...Object.entries(todo.deadlines ?? {}).map(([name, at]): [string, string] => [
     name,

@@ -85,12 +85,13 @@ const shortId = (id: string): string => id.slice(-8)
 
 /** What an event carried, on one line. */
 export const eventDetail = ({ detail, claimant, from, to, author }: TodoEvent): string => {
-  const { text, note: said, percent, error, retryAt, owed, spent } = detail ?? {}
+  const { text, note: said, percent, error, retryAt, owed, spent, schedule } = detail ?? {}
   const parts = [
     from === null && author !== undefined ? `from ${author}` : '',
     to === 'claimed' && claimant !== null ? `by ${claimant}` : '',
     text ?? '',
     said ?? '',
+    schedule === undefined ? '' : `by schedule ${schedule}`,
     percent === undefined ? '' : `${percent}%`,
     error === undefined ? '' : `${error.code}: ${error.message}`,
     retryAt === undefined ? '' : `retry at ${localTime(retryAt)}`,

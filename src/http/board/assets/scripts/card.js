@@ -54,6 +54,8 @@ const from = ({ author }) => (author ? tag(`from ${author}`, 'author') : '')
 /** Of a budget; a card that has none, or that was made of an event, says nothing. */
 const spent = (card) => tag(card.spent ? `spent ${card.spent}` : '')
 
+const byClock = ({ schedule }) => tag(schedule ? `by schedule ${schedule}` : '')
+
 const behind = (card, cards) => {
   const front = cards.get(card.waitsBehind)
   const name = titleOf(front ?? { id: card.waitsBehind })
@@ -69,6 +71,8 @@ const waits = (card, { cards, now }) => {
   }
   if (card.waitsBehind) return behind(card, cards)
   if (card.joining) return 'waits for its children'
+  const start = card.notBefore ? Date.parse(card.notBefore) - now : 0
+  if (start > 1000) return `waits for its time, in ${span(start)}`
   const due = card.dueAt ? Date.parse(card.dueAt) - now : 0
   return due > 1000 ? `handed back, due in ${span(due)}` : 'ready, waits for an agent'
 }
@@ -76,7 +80,7 @@ const waits = (card, { cards, now }) => {
 const waiting = (card, board) => html`
   <p class="said">${waits(card, board)}</p>
   <p class="meta">
-    ${tag(card.queue)}${from(card)}${tag(attempt(card))}${spent(card)}
+    ${tag(card.queue)}${from(card)}${tag(attempt(card))}${byClock(card)}${spent(card)}
     ${age(card, board.now)}
   </p>`
 
@@ -86,7 +90,7 @@ const held = (card, { now }) => {
     ${card.said ? html`<p class="said" dir="auto">${card.said}</p>` : ''}
     <p class="meta">
       ${tag(card.queue)}${from(card)}<span>${`attempt ${card.attempt}`}</span>${tag(card.claimant)}
-      ${spent(card)}
+      ${byClock(card)}${spent(card)}
       ${idle > 0 ? html`<span class=${idle >= QUIET_MS ? 'quiet' : ''}>${`idle ${span(idle)}`}</span>` : ''}
       ${age(card, now)}
     </p>`
@@ -121,13 +125,13 @@ const asking = (card, board) => html`
   </div>
   <blockquote dir="auto">${card.said}</blockquote>
   ${form(card, board)}
-  <p class="meta">${tag(card.queue)}${from(card)}${tag(attempt(card))}${spent(card)}</p>`
+  <p class="meta">${tag(card.queue)}${from(card)}${tag(attempt(card))}${byClock(card)}${spent(card)}</p>`
 
 const ended = (card, { now }) => html`
   <p class="said" dir="auto">${wrong(card.error) || card.said}</p>
   <p class="meta">
     ${tag(card.queue)}${from(card)}<span class="state">${stateWord(card)}</span>${tag(attempt(card))}
-    ${tag(owes(card.owed))}${spent(card)}
+    ${byClock(card)}${tag(owes(card.owed))}${spent(card)}
     ${age(card, now, ' ago')}
   </p>`
 
@@ -139,7 +143,7 @@ const BODIES = { waiting, held, interrupted: asking, ended }
 /** Changes as often as the card's text: by the second only while it is young or about to end. */
 export const tickOf = (card, now) => {
   const since = now - Date.parse(card.at)
-  const coming = [card.retryAt, card.dueAt, card.question?.deadline]
+  const coming = [card.retryAt, card.dueAt, card.notBefore, card.question?.deadline]
     .filter(Boolean)
     .map((time) => Date.parse(time) - now)
     .filter((ms) => ms > 0)

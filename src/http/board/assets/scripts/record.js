@@ -200,6 +200,7 @@ const deadlineRows = (todo) => {
     ['answer by', question && (question.deadline ?? 'no deadline')],
     ['lease', working && todo.leaseExpiresAt],
     ['progress', working && todo.progressAt],
+    ['may begin', todo.state === 'pending' && todo.notBefore],
     ['next try', todo.nextRetryAt],
     ['attempt must end', set.startToClose],
     ['must end', !finishedAt && set.scheduleToClose],
@@ -227,14 +228,14 @@ export const deadlines = (todo, now) => {
 
 const todoLink = (id) => html`<a href=${`#/todo/${id}`}><bdi>todo ${shortId(id)}</bdi></a>`
 
-export const family = ({ parentId, children, retryOf, waitsBehind }) => {
+export const family = ({ parentId, children, retryOf, waitsBehind, schedule }) => {
   const others = [
     ['child of', parentId],
     ['retry of', retryOf],
     ['waits behind', waitsBehind],
   ].filter(([, id]) => id)
-  if (others.length === 0 && children.length === 0) return ''
-  const items = html`${others.map(([how, id]) => html`<li>${how} ${todoLink(id)}</li>`)}
+  if (others.length === 0 && children.length === 0 && !schedule) return ''
+  const items = html`${schedule ? html`<li>schedule <bdi>${schedule}</bdi></li>` : ''}${others.map(([how, id]) => html`<li>${how} ${todoLink(id)}</li>`)}
     ${children.map(
       ({ id, queue, state, retrying }) =>
         html`<li>

@@ -119,7 +119,7 @@ export const createState = (now) => {
       count(event)
       const before = cards.get(event.id)
       if (before && before.seq >= event.seq) return
-      const { text, note, error, retryAt, owed = 0 } = event.detail ?? {}
+      const { text, note, error, retryAt, notBefore, schedule, owed = 0 } = event.detail ?? {}
       cards.set(event.id, {
         ...before,
         id: event.id,
@@ -138,6 +138,8 @@ export const createState = (now) => {
         error: error ?? null,
         owed,
         retryAt: retryAt ?? null,
+        notBefore: before?.notBefore ?? notBefore ?? null,
+        schedule: before?.schedule ?? schedule ?? null,
         waitsBehind: null,
         // A question is shown from the whole card, which follows.
         question: null,
