@@ -18,8 +18,8 @@ import {
   READ_BYTES,
 } from '../src/domain/budget.ts'
 import { PUSH_CONFIGS_AT_MOST, PUSH_LIMITS } from '../src/domain/push.ts'
-import { SCHEDULES } from '../src/domain/schedule.ts'
-import { PRIORITY, SEND_DELAY } from '../src/domain/send.ts'
+import { SCHEDULES } from '../src/domain/sends/schedule.ts'
+import { PRIORITY, SEND_DELAY } from '../src/domain/sends/send.ts'
 import { MAX_AMOUNT, SPEND_KEYS_KEPT } from '../src/domain/spend.ts'
 import { SMALL_BYTES } from '../src/http/bounds/body-room.ts'
 import { LIMIT_BYTES, TIMEOUT_MS } from '../src/http/request/body.ts'
@@ -131,7 +131,7 @@ const LIMITS: Readonly<Record<string, Readonly<Record<string, readonly number[]>
     [`reads of tasks larger than ${ALONE_BYTES.toLocaleString('en')} bytes at a time on a node, whichever call needs them`]:
       [2, 1, 1, inFile('store/postgres/large-reads.ts', 'WAIT_MS') / 1000],
     'bytes of a body': [LIMIT_BYTES / MB],
-    'name of an author': [inFile('domain/author.ts', 'AUTHOR_MAX_LENGTH')],
+    'name of an author': [inFile('domain/sends/author.ts', 'AUTHOR_MAX_LENGTH')],
     'depth of a document': [MAX_DEPTH],
     'parts of a message': [MAX_PARTS],
     'time for a body; of that, without a byte': [

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { type CATCH_UPS, madeOf } from '../../src/domain/schedule.ts'
+import { type CATCH_UPS, madeOf } from '../../src/domain/sends/schedule.ts'
 
 const now = new Date('2026-01-01T12:00:30Z')
 const due = [5, 4, 3, 2, 1, 0].map(

@@ -5,7 +5,7 @@
 import { expect, test } from 'vitest'
 import { runCli } from '../cli/run.ts'
 import { ADMIN_TOKEN, startApp } from '../support/app.ts'
-import { type Answer, a2aClient, agentClient } from '../support/clients/actors.ts'
+import { type Answer, a2aClient, agentClient, textMessage } from '../support/clients/actors.ts'
 import { ask, lapseLease, metric, operate, refusalOf, saying } from '../support/steps.ts'
 
 const app = await startApp({ reapMs: 3_600_000 })
@@ -140,7 +140,12 @@ test('a retry has the whole conversation, and owes what the dead one owed', asyn
 })
 
 test('artifacts come along where they are wanted, and can be dropped like those of an earlier attempt', async () => {
-  const { id } = await a2a.submit('a letter')
+  const { result } = await a2a.call('SendMessage', {
+    message: textMessage('a letter'),
+    metadata: { 'switchboard/author': 'ann' },
+    configuration: { returnImmediately: true },
+  })
+  const { id } = result.task
   const todo = await worker.claim()
   const chunk = (artifactId: string, text: string, more = {}) =>
     worker.call('todos.artifact', {
@@ -156,6 +161,11 @@ test('artifacts come along where they are wanted, and can be dropped like those 
   const { stdout } = await runCli(['retry', id, '--artifacts', '--json'], { env })
   const retried = JSON.parse(stdout)
   expect(retried.artifacts.map(({ artifactId }: Answer) => artifactId)).toEqual(['whole', 'begun'])
+  const { events } = await shown(retried.id)
+  expect(events.map(({ verb, author }: Answer) => `${verb} ${author}`)).toEqual([
+    'send ann',
+    ...[1, 2, 3].map(() => 'artifact ann'),
+  ])
   const next = await worker.claim()
   expect(next.artifacts.map(({ parts }: Answer) => parts.map(({ text }: Answer) => text))).toEqual([
     ['all'],

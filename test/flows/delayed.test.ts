@@ -128,6 +128,21 @@ test('its limits on time count from when it is due', async () => {
   }
 })
 
+test('a retry has the time that the task had, and not its delay as well', async () => {
+  const limits = { 'urn:switchboard:timeouts': { scheduleToClose: 600 } }
+  const id = await made(besides, 'limited', { ...limits, [KEYS.delay]: 3600 })
+  await app.sql('update todos set due_at = now() where id = $1', [id])
+  const sideWorker = agentClient(app.url, side.agent.token)
+  const todo = await sideWorker.claim()
+  expect(todo.id).toBe(id)
+  const error = { code: 'boom', message: 'it broke' }
+  await sideWorker.call('todos.fail', { ...todo.held, error, retryable: false })
+  const { todo: again } = await app.services.operator.retry(id)
+  expect(again.notBefore).toBeNull()
+  expect(Math.round((again.closeAt!.getTime() - again.createdAt.getTime()) / 1000)).toBe(600)
+  await app.services.operator.cancel(again.id)
+})
+
 test('a delayed send makes a task also where its queue would take it for an answer', async () => {
   for (const reentry of ['author', 'question']) {
     const talk = await app.queue(`talk-${reentry}`, { reentry })
@@ -157,6 +172,21 @@ test('rollback cancels what waits for its time as well, and a repeat of a send m
     { contextId: 'rolled' },
   )
   expect((await shown(id)).view.todo.state).toBe('canceled')
+  const todo = await worker.claim()
+  expect(todo.id).toBe(now)
+  await complete(todo)
+})
+
+test('of what waits for its time, a rollback cancels what is of its own author', async () => {
+  const by = (author: string, more: object) => ({ 'switchboard/author': author, ...more })
+  const shared = { contextId: 'shared' }
+  const delay = { [KEYS.delay]: 3600 }
+  const anns = await made(a2a, 'later', by('ann', delay), shared)
+  const bobs = await made(a2a, 'later', by('bob', delay), shared)
+  const now = await made(a2a, 'now', by('ann', { 'urn:switchboard:busy': 'rollback' }), shared)
+  expect((await shown(anns)).view.todo.state).toBe('canceled')
+  expect((await shown(bobs)).view.todo).toMatchObject({ state: 'pending', author: 'bob' })
+  await app.services.operator.cancel(bobs)
   const todo = await worker.claim()
   expect(todo.id).toBe(now)
   await complete(todo)

@@ -3,10 +3,10 @@
  * under a key of ours. Anything else in there is the client's.
  */
 import { z } from 'zod'
-import { AUTHOR_ALIAS, AUTHOR_MEMBER, AUTHOR_RULE } from '../../domain/author.ts'
 import { invalid, Refusal } from '../../domain/errors.ts'
 import { BUSY_POLICIES, type BusyPolicy, type Timeouts } from '../../domain/policy.ts'
-import { hasStart, PRIORITY, SEND_DELAY } from '../../domain/send.ts'
+import { AUTHOR_ALIAS, AUTHOR_MEMBER, AUTHOR_RULE } from '../../domain/sends/author.ts'
+import { hasStart, PRIORITY, SEND_DELAY } from '../../domain/sends/send.ts'
 import type { Amounts } from '../../domain/spend.ts'
 import { IDEMPOTENCY_MEMBER, type JsonObject, WAIT_MEMBER } from '../../domain/todo.ts'
 import { atMostOneStart, author, budget, delay, effects, moment, timeouts } from '../json/fields.ts'

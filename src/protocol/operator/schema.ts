@@ -6,8 +6,8 @@ import { z } from 'zod'
 import { ENDPOINT_VERBS } from '../../domain/endpoint.ts'
 import { LEASE } from '../../domain/policy.ts'
 import { DELIVERY_STATES } from '../../domain/push.ts'
-import { CATCH_UPS, SCHEDULES } from '../../domain/schedule.ts'
-import { PRIORITY } from '../../domain/send.ts'
+import { CATCH_UPS, SCHEDULES } from '../../domain/sends/schedule.ts'
+import { PRIORITY } from '../../domain/sends/send.ts'
 import {
   atMostOneStart,
   author,

@@ -6,9 +6,9 @@
 
 import { defined } from '../../base/defined.ts'
 import { exactText } from '../../base/exact-json.ts'
-import { AUTHOR_MEMBER } from '../../domain/author.ts'
 import { phaseOf, type State, shownAs } from '../../domain/lifecycle.ts'
 import type { Dialect } from '../../domain/push.ts'
+import { AUTHOR_MEMBER } from '../../domain/sends/author.ts'
 import type {
   Artifact,
   ArtifactChunk,

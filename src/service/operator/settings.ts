@@ -8,8 +8,8 @@ import {
   isIdempotencyWindow,
 } from '../../domain/policy.ts'
 import { PUSH_LIMITS, PUSH_SETTINGS } from '../../domain/push.ts'
-import { isMaxSchedules, SCHEDULES } from '../../domain/schedule.ts'
-import { isMaxDelay, SEND_DELAY } from '../../domain/send.ts'
+import { isMaxSchedules, SCHEDULES } from '../../domain/sends/schedule.ts'
+import { isMaxDelay, SEND_DELAY } from '../../domain/sends/send.ts'
 import { readSettings, writeSetting } from '../../store/admin/settings.ts'
 import type { Parts } from '../parts.ts'
 

@@ -1,8 +1,8 @@
 /** The operator's schedules: made, changed, looked at, paused, removed. What they send is in ticks.ts. */
 import { exactText } from '../../base/exact-json.ts'
 import { invalid, orNotFound, Refusal } from '../../domain/errors.ts'
-import { maxSchedules, SCHEDULES, type Schedule } from '../../domain/schedule.ts'
-import { PRIORITY } from '../../domain/send.ts'
+import { maxSchedules, SCHEDULES, type Schedule } from '../../domain/sends/schedule.ts'
+import { PRIORITY } from '../../domain/sends/send.ts'
 import type { Message } from '../../domain/todo.ts'
 import { readQueues } from '../../store/admin/queues.ts'
 import {

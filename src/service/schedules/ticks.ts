@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto'
 import { isRefusal } from '../../domain/errors.ts'
 import { IDEMPOTENCY_WINDOW } from '../../domain/policy.ts'
 import type { Queue } from '../../domain/queue.ts'
-import { madeOf, type Schedule } from '../../domain/schedule.ts'
+import { madeOf, type Schedule } from '../../domain/sends/schedule.ts'
 import type { Todo } from '../../domain/todo.ts'
 import { readQueues } from '../../store/admin/queues.ts'
 import {

@@ -7,7 +7,7 @@ import type { Caller, Endpoint, Scope } from '../../domain/endpoint.ts'
 import { invalid, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { BusyPolicy, Timeouts } from '../../domain/policy.ts'
 import type { NewPushConfig } from '../../domain/push.ts'
-import { hasStart, type Start } from '../../domain/send.ts'
+import { hasStart, type Start } from '../../domain/sends/send.ts'
 import type { Amounts } from '../../domain/spend.ts'
 import type {
   JsonObject,

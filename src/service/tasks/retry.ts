@@ -77,13 +77,15 @@ const refersTo = ({ referenceTaskIds = [] }: Message, dead: string): string[] =>
   dead,
 ]
 
-/** The timeouts of the dead one, counted anew. */
-const timeoutsOf = ({ closeAt, createdAt, ...limits }: Todo): Timeouts =>
-  defined({
+/** The timeouts of the dead one, counted anew: they ran from its send, or from a later moment that it named. */
+const timeoutsOf = ({ closeAt, createdAt, notBefore, ...limits }: Todo): Timeouts => {
+  const began = Math.max(createdAt.getTime(), notBefore?.getTime() ?? 0)
+  return defined({
     scheduleToStart: limits.scheduleToStartSeconds ?? undefined,
     startToClose: limits.startToCloseSeconds ?? undefined,
     heartbeat: limits.heartbeatSeconds ?? undefined,
     scheduleToClose: closeAt
-      ? Math.max(1, Math.round((closeAt.getTime() - createdAt.getTime()) / 1000))
+      ? Math.max(1, Math.round((closeAt.getTime() - began) / 1000))
       : undefined,
   })
+}

@@ -6,13 +6,13 @@
  */
 import { defined } from '../../base/defined.ts'
 import { newId } from '../../base/uuid.ts'
-import { authorOf } from '../../domain/author.ts'
 import { type Endpoint, EVERYTHING } from '../../domain/endpoint.ts'
 import { isRefusal, Refusal } from '../../domain/errors.ts'
 import { phaseOf } from '../../domain/lifecycle.ts'
 import type { BusyPolicy } from '../../domain/policy.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
 import type { Queue } from '../../domain/queue.ts'
+import { authorOf } from '../../domain/sends/author.ts'
 import {
   checkPriority,
   checkStart,
@@ -20,7 +20,7 @@ import {
   maxDelaySeconds,
   PRIORITY,
   SEND_DELAY,
-} from '../../domain/send.ts'
+} from '../../domain/sends/send.ts'
 import type { Receipt, Todo, TodoView } from '../../domain/todo.ts'
 import { addTodo, addTodoOnce, addTodos, isPlain, type NewTodo } from '../../store/move/add.ts'
 import { readClock } from '../../store/postgres/clock.ts'

@@ -1,6 +1,6 @@
 /** Schedules: what recurs, when it falls due next, and what came of it. */
 import { exactText } from '../../base/exact-json.ts'
-import type { Schedule } from '../../domain/schedule.ts'
+import type { Schedule } from '../../domain/sends/schedule.ts'
 import { DUE_SCHEDULE, DUE_SCHEDULES } from '../move/pick.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'

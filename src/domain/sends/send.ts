@@ -1,7 +1,7 @@
 /** What a sender may say of when and in which order its task is done, and how far that goes. */
-import type { Endpoint } from './endpoint.ts'
-import { Refusal } from './errors.ts'
-import type { QueuePolicy } from './policy.ts'
+import type { Endpoint } from '../endpoint.ts'
+import { Refusal } from '../errors.ts'
+import type { QueuePolicy } from '../policy.ts'
 
 /** 0 comes first, 2 last. */
 export const PRIORITY = { first: 0, normal: 1, last: 2 } as const

@@ -3,7 +3,7 @@
  * them, as a bridge to a group chat does; an author is known within its client only, so that two clients'
  * `ann` are two authors. A send that names nobody has the author null, who is equal to itself alone.
  */
-import type { Endpoint } from './endpoint.ts'
+import type { Endpoint } from '../endpoint.ts'
 
 const AUTHOR_MAX_LENGTH = 200
 

@@ -1,6 +1,6 @@
 /** Recurring sends: what a schedule is, and which of its ticks are made when several are due. */
-import type { Timeouts } from './policy.ts'
-import type { Message } from './todo.ts'
+import type { Timeouts } from '../policy.ts'
+import type { Message } from '../todo.ts'
 
 /**
  * What becomes of ticks that nobody made in time, as while every node was down. `skip`: nothing. `one`:
