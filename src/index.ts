@@ -18,14 +18,17 @@ export {
   AnswerTimeout,
   AttemptAborted,
   AttemptEnded,
+  BudgetExhausted,
   ConnectionError,
   DocumentError,
+  EffectDenied,
   NonRetryable,
   QuestionWithdrawn,
 } from './agent-kit/errors.ts'
 export type { AgentLog } from './agent-kit/log.ts'
 export type { ToolOptions } from './agent-kit/timeouts.ts'
 export {
+  type Amounts,
   type Artifact,
   type Child,
   type ClaimedTodo,

@@ -94,13 +94,14 @@ const MAY_IMPORT_TYPES: Record<string, readonly string[]> = {
 
 /** Folders within a floor, lowest first; a folder may import itself and what is in rows below it. */
 const INNER: Record<string, readonly (readonly string[])[]> = {
-  store: [['postgres'], ['wake'], ['todos'], ['move'], ['push', 'admin'], ['doctor']],
+  store: [['postgres'], ['wake'], ['todos'], ['move/kin'], ['move'], ['push', 'admin'], ['doctor']],
   // `wire` is what every version is written in: rows, their params and paths, errors.
   protocol: [['json'], ['wire'], ['a2a'], ['v1', 'agent', 'operator'], ['v03'], ['v01'], ['.']],
   service: [
     ['.'],
     ['watch', 'push', 'schemas'],
     ['tasks'],
+    ['schedules'],
     ['claims', 'sweeps', 'board'],
     ['operator'],
   ],
@@ -206,6 +207,7 @@ test('each library has its home', () => {
     commander: /^cli\//,
     undici: /^webhook\/post\.ts$/,
     'ipaddr.js': /^(webhook\/guard|http\/request\/dead-peers)\.ts$/,
+    croner: /^service\/schedules\/cron\.ts$/,
     'ajv/dist/2020.js': /^service\/schemas\/worker\.ts$/,
   }
   const wrong = sources.flatMap(({ name, imports }) =>

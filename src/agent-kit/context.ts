@@ -6,11 +6,12 @@ import { randomUUID } from 'node:crypto'
 import { defined } from '../base/defined.ts'
 import { sleep } from '../base/time.ts'
 import { describe } from './described.ts'
-import { type AgentApiError, isForGood, isRefusal } from './errors.ts'
+import { type AgentApiError, BudgetExhausted, isForGood, isRefusal } from './errors.ts'
 import type { Inbox, Listener } from './inbox.ts'
 import type { Hold } from './lease/holding.ts'
 import { runTool, type ToolOptions } from './timeouts.ts'
 import {
+  type Amounts,
   type Artifact,
   type ClaimedTodo,
   type JsonObject,
@@ -37,6 +38,8 @@ export interface NewChild {
   message: Sayable
   /** Among those of the todo that forks it; all of them unless said otherwise. */
   effects?: string[]
+  /** Within what that todo has left, which its children share; that, unless said otherwise. */
+  budget?: Amounts
   /** The same as `timeouts.scheduleToClose`. */
   deadlineSeconds?: number
   /** In seconds; none is longer than that of the todo that forks it. */
@@ -146,7 +149,8 @@ export interface Context {
   onMessage(listener: Listener): void
   /**
    * Runs a tool under a time limit of its own, whatever the tool does; progress is stamped at both
-   * ends, and with `heartbeatMs` in between. Rejects with TimedOut. A number stands for
+   * ends, and with `heartbeatMs` in between. Rejects with TimedOut, and with EffectDenied where the
+   * todo's effects lack the tool's name, or the `effect` that it names. A number stands for
    * `timeoutMs`.
    */
   tool<Result>(
@@ -154,6 +158,11 @@ export interface Context {
     limits: number | ToolOptions,
     run: (signal: AbortSignal) => Promise<Result>,
   ): Promise<Result>
+  /**
+   * Counts what was spent, once, however often its call is made; what is left of each kind that has a
+   * limit. Past the budget the todo ends, and it rejects with BudgetExhausted.
+   */
+  spend(amounts: Amounts): Promise<{ spent: Amounts; left: Amounts }>
   /** Ends the todo as failed. The handler should return at once, as after the two below. */
   fail(
     error: unknown,
@@ -272,11 +281,21 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
     onMessage: (listener) => inbox.listen(listener),
     tool: (name, limits, run) =>
       runTool(
-        { progress, signal: hold.signal },
+        { progress, signal: hold.signal, effects: todo.effects },
         name,
         typeof limits === 'number' ? { timeoutMs: limits } : limits,
         run,
       ),
+    async spend({ tokens, cents, calls }) {
+      const params = { ...defined({ tokens, cents, calls }), key: randomUUID() }
+      try {
+        return await hold.verb('todos.spend', params, { repeatable: true })
+      } catch (error) {
+        if (!isRefusal(error, 'budget_exhausted')) throw error
+        hold.abort('budget_exhausted')
+        throw new BudgetExhausted(error.message, (error.data.refused ?? []) as string[])
+      }
+    },
     async fail(error, { retryable = !isForGood(error), retryInSeconds, message } = {}) {
       const end = { error: describe(error), retryable, retryInSeconds }
       await endSaying(hold, 'todos.fail', message, end)

@@ -21,6 +21,7 @@ import { createPageTokens } from '../service/page-tokens.ts'
 import { createPush } from '../service/push/configs.ts'
 import { createSealing } from '../service/push/sealing.ts'
 import { createRegistry } from '../service/registry.ts'
+import { createTicker } from '../service/schedules/ticks.ts'
 import { createAnswerSchemas } from '../service/schemas/answers.ts'
 import { createStuckRows } from '../service/stuck-rows.ts'
 import { createSweepRunner } from '../service/sweep-runner.ts'
@@ -75,6 +76,7 @@ const createBackground = (options: NodeOptions, parts: BackgroundParts) => {
     onCommitted: (listener) => wakes.on(topics.feed, listener),
     reapMs: options.reapMs ?? NODE_DEFAULTS.reapMs,
     comeDueMs: options.comeDueMs ?? NODE_DEFAULTS.comeDueMs,
+    scheduleMs: options.scheduleMs ?? NODE_DEFAULTS.scheduleMs,
     sequenceMs: options.placeMs ?? NODE_DEFAULTS.placeMs,
     countMs: options.countMs ?? NODE_DEFAULTS.countMs,
     tidyMs: options.tidyMs ?? NODE_DEFAULTS.tidyMs,
@@ -136,6 +138,7 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
     childTasks,
     revocation,
     retention: createRetention(shared),
+    ticker: createTicker({ ...shared, submitter }),
     onSequenced: watch.sequenced,
   })
   const webhooks = createWebhooks(options.push, {

@@ -44,6 +44,7 @@ export interface NodeOptions extends Omit<SwitchboardOptions, 'migrate'> {
   pollMs?: number
   reapMs?: number
   comeDueMs?: number
+  scheduleMs?: number
   tidyMs?: number
   countMs?: number
   placeMs?: number
@@ -78,6 +79,7 @@ export const NODE_DEFAULTS = {
   /** Lapsed leases and overdue interrupts share this tick (docs/design/interrupt-deadline.md). */
   reapMs: 30_000,
   comeDueMs: 1000,
+  scheduleMs: 1000,
   tidyMs: 60_000,
   countMs: 1000,
   placeMs: 1000,

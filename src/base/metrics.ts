@@ -38,6 +38,9 @@ export const METRICS = {
   todosFinished: counter('switchboard_todos_finished_total{queue,state}')(
     'Todos that ended, by the state they ended in; failed counts dead letters only',
   ),
+  todosOwing: counter('switchboard_todos_owing_total{queue,state}')(
+    'Todos that failed for good or were rejected with messages that nobody had read',
+  ),
   todosDeleted: counter('switchboard_todos_deleted_total{queue}')(
     'Ended todos deleted past the retention of their queue',
   ),
@@ -77,6 +80,9 @@ export const METRICS = {
   answersFoundByPoll: counter('switchboard_answers_found_by_poll_total')(
     'Blocking sends whose answer no wake announced: it waited for the poll',
   ),
+  scheduleTicks: counter('switchboard_schedule_ticks_total{queue,outcome}')(
+    'Ticks of schedules: made into a todo, skipped by the policy, or failed and still due',
+  ),
   sweepFailures: counter('switchboard_sweep_failures_total{sweep}')(
     'Sweeps of the background that threw, and rows that a sweep could not move',
   ),
@@ -112,6 +118,12 @@ export const METRICS = {
   sweepSeconds: histogram('switchboard_sweep_seconds{sweep}')(
     'Duration of one sweep of the background',
     [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+  ),
+  schedules: gauge('switchboard_schedules{state}')(
+    'Schedules that are active, are paused, or fail at the tick that is due',
+  ),
+  scheduleOverdueSeconds: gauge('switchboard_schedule_overdue_seconds')(
+    'How long the tick of a schedule that is due longest has waited to be made',
   ),
   queueTodos: gauge('switchboard_queue_todos{queue,state}')('Todos in a queue, by state'),
   queueUnserved: gauge('switchboard_queue_unserved_todos{queue}')(

@@ -13,6 +13,7 @@ import { addServe } from './commands/node/serve.ts'
 import { addDeliveries } from './commands/operator/deliveries.ts'
 import { addQueue } from './commands/operator/queue.ts'
 import { addRevoke } from './commands/operator/revoke.ts'
+import { addSchedule } from './commands/operator/schedule.ts'
 import { addSessions } from './commands/operator/sessions.ts'
 import { addSettings } from './commands/operator/settings.ts'
 import { addVend } from './commands/operator/vend.ts'
@@ -36,6 +37,7 @@ const COMMANDS = [
   addQueue,
   addVend,
   addRevoke,
+  addSchedule,
   addSettings,
   addSessions,
   addSend,

@@ -94,6 +94,7 @@ export type Condition =
   | 'lineFree'
   | 'lineBusy'
   | 'nextInLine'
+  | 'dueInLine'
   | 'unclaimedFront'
   | 'joinHolds'
   | 'joinOverdue'
@@ -108,6 +109,8 @@ export type Condition =
   | 'ownedBy'
   | 'leftBy'
   | 'readAll'
+  | 'affordable'
+  | 'spentOnce'
 
 /** How an event looks from outside. */
 export type Shown = 'status' | 'artifact'
@@ -214,6 +217,15 @@ export const VERBS = {
   progress: { ...SPEAKS, progress: true },
   say: { ...SPEAKS, progress: true, shown: 'status' },
   artifact: { ...SPEAKS, progress: true, shown: 'artifact' },
+  /** Counted in the row, while it and all above it stay within their budgets … */
+  spend: { ...SPEAKS, when: ['held', 'affordable', 'spentOnce'], progress: true },
+  /** … or else counted as well, and the end: another attempt would have no more to spend. */
+  exhaust: {
+    ...LEAVES_HOLDER,
+    when: ['held', 'spentOnce'],
+    to: 'failed',
+    attempt: 'failed',
+  },
   fork: { ...SPEAKS, progress: true },
   /** An operator forks: it does not matter who holds the parent, if anybody does. */
   adopt: { ...QUIET, by: 'operator', from: unfinished, when: ['unfinished'] },
@@ -308,6 +320,8 @@ export const VERBS = {
   },
   /** The same, parked questions too, where nobody is left who may claim it: it would park for good. */
   strand: { ...ENDS, from: [...held, ...interrupted], when: ['leftBy'], attempt: 'revoked' },
+  /** Its time has come: it takes its place in the line of its conversation. */
+  enterLine: { ...WAKES, when: ['dueInLine'] },
   /** The line is free and this one has waited longest. */
   unblock: { ...WAKES, when: ['nextInLine'], ready: 'unblocked' },
   /** Nobody has claimed the front of the line, so an answer goes before it. */
@@ -366,6 +380,15 @@ export const ENDED_STATES = statesIn('ended')
 /** A failure with a retry scheduled is still waiting; to everyone outside it has not failed. */
 export const phaseOf = (todo: { state: State; nextRetryAt: unknown }): Phase =>
   todo.state === 'failed' && todo.nextRetryAt !== null ? 'waiting' : STATES[todo.state]
+
+/** It may be retried: it has failed for good, or was rejected with messages that nobody has read. */
+export const isDeadLetter = (todo: {
+  state: State
+  finishedAt: unknown
+  unread: number
+}): boolean =>
+  todo.finishedAt !== null &&
+  (todo.state === 'failed' || (todo.state === 'rejected' && todo.unread > 0))
 
 /** True once nothing further happens until somebody acts: the end, or a question. */
 export const settled = (todo: { state: State; nextRetryAt: unknown }): boolean => {

@@ -2,7 +2,8 @@
  * One sentence for any todo: what it waits for, since when, until when, and what would move it. Pure:
  * the caller reads the facts.
  */
-import { HOLDER_LOST, NEVER_STARTED, phaseOf, STATES } from './lifecycle.ts'
+import { HOLDER_LOST, isDeadLetter, NEVER_STARTED, phaseOf, STATES } from './lifecycle.ts'
+import { spendText } from './spend.ts'
 import type { Attempt, Child, Todo } from './todo.ts'
 
 /** A limit on how much runs at once, and how much runs under it now. */
@@ -154,6 +155,12 @@ const waiting = (facts: WhyFacts): Why => {
     return { why, since, until: nextRetryAt }
   }
   if (todo.join) return joining(facts, since)
+  if (!dueAt && !todo.line && todo.notBefore) {
+    const { notBefore } = todo
+    const end = limited('not ended', todo.closeAt, 'it fails (schedule_to_close_timeout)')
+    const why = `waits until ${at(notBefore)}, as its sender asked; then it takes its turn in its conversation${end}`
+    return { why, since, until: notBefore }
+  }
   if (!dueAt) {
     const front = waitsBehind ? `task ${waitsBehind}` : 'an answer'
     const why = `waits in line since ${at(since)} behind ${front} of the same conversation; it is its turn when that one ends or asks`
@@ -171,10 +178,14 @@ const waiting = (facts: WhyFacts): Why => {
   }
   const { by, until } = claimed(facts)
   if (due > since) {
-    const why = `waits until ${at(due)}, as asked when it was handed back; then ${by}${limits}`
+    const why = `waits until ${at(due)}, as ${todo.notBefore?.getTime() === due.getTime() ? 'its sender asked' : 'asked when it was handed back'}; then ${by}${limits}`
     return { why, since, until: due }
   }
-  return { why: `waits since ${at(since)} until ${by}${limits}`, since, until: earlier(end, until) }
+  const only = todo.effects
+    ? `; agents that have more than it may use (${todo.effects.join(', ') || 'nothing'}) pass it over`
+    : ''
+  const why = `waits since ${at(since)} until ${by}${only}${limits}`
+  return { why, since, until: earlier(end, until) }
 }
 
 /** Nothing has come from the holder yet, and the attempt before did start: this one would not count. */
@@ -225,10 +236,14 @@ const interrupted = ({ todo, holder, attempts, question, deadline }: WhyFacts): 
 
 const ended = ({ todo, error }: WhyFacts): Why => {
   const since = todo.finishedAt ?? todo.statusAt
-  const why =
-    todo.state === 'failed'
-      ? `a dead letter since ${at(since)}: ${error ?? 'it failed'}; only a retry sends it again, as a new todo`
-      : `ended as ${todo.state} at ${at(since)}; nothing moves it any more`
+  const debts =
+    todo.unread === 1 ? 'a message that nobody has read' : `${todo.unread} unread messages`
+  const owes = isDeadLetter(todo) && todo.unread > 0 ? ` it owes an answer to ${debts};` : ''
+  const why = !isDeadLetter(todo)
+    ? `ended as ${todo.state} at ${at(since)}; nothing moves it any more`
+    : todo.state === 'failed'
+      ? `a dead letter since ${at(since)}: ${error ?? 'it failed'};${owes} only a retry sends it again, as a new todo`
+      : `rejected at ${at(since)};${owes} only a retry hands that on, as a new todo`
   return { why, since, until: null }
 }
 
@@ -246,7 +261,11 @@ const overdue = ({ todo, now }: WhyFacts, { until }: Why): string => {
     : ''
 }
 
+/** What it has spent, of a todo that has a budget. */
+const spending = ({ todo: { budget, spent } }: WhyFacts): string =>
+  budget ? `; spent ${spendText(budget, spent)}` : ''
+
 export const whyOf = (facts: WhyFacts): Why => {
   const why = PHASES[phaseOf(facts.todo)](facts)
-  return { ...why, why: why.why + overdue(facts, why) }
+  return { ...why, why: why.why + spending(facts) + overdue(facts, why) }
 }

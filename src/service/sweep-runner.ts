@@ -31,6 +31,7 @@ const SWEEP_OF = {
   timeOut: 'timeout',
   expire: 'timeout',
   comeDue: 'come_due',
+  enterLine: 'come_due',
 } as const satisfies Record<SweepVerb, unknown>
 
 export const createSweepRunner = ({

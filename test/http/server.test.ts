@@ -26,6 +26,8 @@ const endpoint = (verbs: EndpointVerb[], queues: string[]): Caller => ({
     effects: null,
     sendPerMinute: null,
     concurrency: null,
+    highestPriority: null,
+    lowestPriority: null,
     createdAt: new Date(),
     expiresAt: null,
     revokedAt: null,

@@ -38,6 +38,9 @@ export const aTodo = (given: Partial<Todo> = {}): Todo => ({
   parentId: null,
   depth: 0,
   effects: null,
+  author: null,
+  budget: null,
+  spent: null,
   join: null,
   line: null,
   front: false,
@@ -45,6 +48,8 @@ export const aTodo = (given: Partial<Todo> = {}): Todo => ({
   joinTimedOutAt: null,
   unheardSince: null,
   retryOf: null,
+  notBefore: null,
+  schedule: null,
   idleSeconds: null,
   ...given,
 })
@@ -67,6 +72,7 @@ export const aView = (given: Partial<Todo> = {}, messages: Message[] = [ASKED]):
   result: null,
   direct: false,
   waitsBehind: null,
+  behindOther: false,
   retriedAs: null,
 })
 

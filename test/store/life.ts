@@ -95,6 +95,7 @@ const age = async (database: Database, random: () => number, ids: string[]): Pro
     late: 'finished_at is null',
     gone: 'interrupted_at is not null and owner is not null',
     overdue: 'join_timeout_at is not null',
+    time: 'later_line is not null',
   }[what]
   await database.query(`update todos set ${SETS[what]} where id = any($1) and ${where}`, [some])
   return what

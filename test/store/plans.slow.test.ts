@@ -208,6 +208,13 @@ test('the bell probes the partial index of what comes due', async () => {
   )
 })
 
+test('todos whose time has come to enter their line are found by the partial index of theirs', async () => {
+  expectIndexed(
+    await plansOf((session) => transitionDue(session, 'enterLine', { limit: 200 })),
+    'todos_later',
+  )
+})
+
 test('settling a revoked endpoint reads the held and the interrupted todos, and no others', async () => {
   const settle = (session: Session) =>
     transitionDue(session, 'revoke', { limit: 200 }, { endpoint: SOMEBODY, queues: ['q1'] })

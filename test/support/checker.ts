@@ -191,6 +191,7 @@ const UNSEEN = [
   'join',
   'joined',
   'comeDue',
+  'enterLine',
 ]
 
 const SEEN_AS: Record<string, string> = {

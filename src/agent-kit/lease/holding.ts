@@ -23,6 +23,7 @@ const PROGRESS = new Set([
   'todos.artifact',
   'todos.discardArtifacts',
   'todos.interrupt',
+  'todos.spend',
 ])
 
 export interface HoldOptions {

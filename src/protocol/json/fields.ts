@@ -8,6 +8,9 @@ import { z } from 'zod'
 import { defined } from '../../base/defined.ts'
 import { STATE_NAMES } from '../../domain/lifecycle.ts'
 import type { TIMEOUT_NAMES } from '../../domain/policy.ts'
+import { AUTHOR_RULE, isAuthor, normalAuthor } from '../../domain/sends/author.ts'
+import { SEND_DELAY, type Start } from '../../domain/sends/send.ts'
+import { MAX_AMOUNT, SPEND_KINDS, type SpendKind } from '../../domain/spend.ts'
 import { type Message, ON_JOIN_TIMEOUT, type TodoFilter } from '../../domain/todo.ts'
 import { enumName, ROLES } from './enums.ts'
 import { artifactMembers, jsonObject, name, oneContent, partMembers, text } from './parts.ts'
@@ -45,8 +48,37 @@ export const messageFrom = (role: Message['role']) =>
     referenceTaskIds: z.array(text).exactOptional(),
   })
 
+/** Whom a send is from. */
+export const author = z.custom<string>(isAuthor, AUTHOR_RULE).transform(normalAuthor)
+
+/** When a todo may begin: a moment with its time zone, or seconds from now. */
+export const moment = z.iso.datetime({ offset: true }).transform((text) => new Date(text))
+export const delay = seconds(0, SEND_DELAY.maxSeconds)
+
+export const atMostOneStart = ({ notBefore, delaySeconds }: Start): boolean =>
+  notBefore === undefined || delaySeconds === undefined
+
 /** Names of what a todo may do. */
 export const effects = z.array(name.max(120)).max(100)
+
+const amount = z.int().min(0).max(MAX_AMOUNT).exactOptional()
+
+const amounts = {
+  tokens: amount,
+  cents: amount,
+  calls: amount,
+} satisfies Record<SpendKind, unknown>
+
+/** It is of no use without a kind. */
+const namesOne = (given: object): boolean => SPEND_KINDS.some((kind) => kind in given)
+const NAMES_ONE = `must name one of ${SPEND_KINDS.join(', ')}`
+
+/** What a todo may spend, in whole numbers: `{ "tokens": 100000, "cents": 50 }`. */
+export const budget = z.strictObject(amounts).refine(namesOne, NAMES_ONE)
+
+/** The same members beside others. */
+export const spending = <S extends z.ZodRawShape>(others: S) =>
+  z.strictObject({ ...others, ...amounts }).refine(namesOne, NAMES_ONE)
 
 const limit = seconds().exactOptional()
 
@@ -63,6 +95,7 @@ const child = z
     queue: name,
     message: messageFrom('ROLE_USER'),
     effects: effects.exactOptional(),
+    budget: budget.exactOptional(),
     /** The older word for the timeout `scheduleToClose`. */
     deadlineSeconds: seconds().exactOptional(),
     timeouts: timeouts.exactOptional(),

@@ -27,7 +27,9 @@ import {
   fromPage,
   fromPut,
   fromQueue,
+  fromSchedule,
   fromShown,
+  fromShownSchedule,
   fromTodo,
   fromVended,
   fromWhy,
@@ -113,6 +115,30 @@ export const OPERATOR_METHODS: MethodTable = {
     (_, { key }) => ({ key, value: null }),
   ),
 
+  'schedules.put': admin(
+    schema.putSchedule,
+    ({ operator }, put) => operator.putSchedule(put),
+    fromShownSchedule,
+  ),
+  'schedules.get': admin(
+    schema.byName,
+    ({ operator }, { name }) => operator.getSchedule(name),
+    fromShownSchedule,
+  ),
+  'schedules.list': admin(
+    schema.none,
+    ({ operator }) => operator.listSchedules(),
+    listed('schedules', fromSchedule),
+  ),
+  'schedules.remove': admin(schema.byName, ({ operator }, { name }) =>
+    operator.removeSchedule(name),
+  ),
+  'schedules.pause': admin(
+    schema.pauseSchedule,
+    ({ operator }, { name, paused }) => operator.pauseSchedule(name, paused),
+    fromShownSchedule,
+  ),
+
   'sessions.list': admin(
     schema.none,
     ({ boardSessions }) => boardSessions.list(),
@@ -174,7 +200,11 @@ export const OPERATOR_METHODS: MethodTable = {
     fromTodo,
   ),
   'todos.retry': reading(
-    admin(schema.byId, ({ operator }, { id }) => operator.retry(id), fromTodo),
+    admin(
+      schema.retry,
+      ({ operator }, { id, artifacts }) => operator.retry(id, artifacts),
+      fromTodo,
+    ),
   ),
   'todos.why': reading(
     watch(schema.byId, ({ operator }, { id }, { caller }) => operator.why(id, caller), fromWhy),

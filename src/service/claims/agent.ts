@@ -9,6 +9,7 @@ import { defined } from '../../base/defined.ts'
 import { type Caller, endpointWith, may } from '../../domain/endpoint.ts'
 import { isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { InterruptState, State } from '../../domain/lifecycle.ts'
+import type { Amounts } from '../../domain/spend.ts'
 import type {
   Artifact,
   ArtifactChunk,
@@ -44,6 +45,7 @@ import { addArtifact, createFinish, saying } from './finish.ts'
 import { createHolder, type Held, type Holder, scopeOf } from './holder.ts'
 import { createInbox } from './inbox.ts'
 import { createRepeats } from './repeated.ts'
+import { createSpend, type Spent } from './spend.ts'
 import type { Waiters } from './waiters.ts'
 import { createWithdraw } from './withdraw.ts'
 
@@ -100,6 +102,11 @@ export interface AgentService {
   reject: HolderVerb<{ message?: Message }>
   /** Ends the todo as canceled, and all that lives below it. */
   cancel: HolderVerb<{ message?: Message }>
+  /**
+   * Counts what was spent, for the todo and all above it. Past a budget the todo ends; refuses then:
+   * budget_exhausted.
+   */
+  spend: HolderVerb<Amounts & { key?: string }, Spent>
   /** Adds children within the budget of the held todo. */
   fork: HolderVerb<{ children: NewChild[]; key?: string }, { id: string; queue: string }[]>
   /** Parks the held todo until the condition holds. */
@@ -175,6 +182,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     messages: inbox.messages,
     ...createFinish({ database, registry, metrics, holder, inbox, repeats }),
     discardArtifacts: createDiscard({ database, holder, inbox }),
+    spend: createSpend({ database, holder }),
     withdraw: createWithdraw({ database, holder, inbox, conversations }),
 
     progress: ({ note, percent, metadata, ...held }, caller) => {

@@ -22,6 +22,8 @@ export interface Claim {
   waitMs: number
   leaseSeconds?: number
   claimant?: string
+  /** What the agent has: a todo that may not use all of it is left to others. */
+  effects?: readonly string[]
 }
 
 export type ClaimedTodo = Omit<ClaimedRow, 'tookOver' | 'neverStarted' | 'unheard'>
@@ -89,12 +91,14 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
       endpoint: endpoint.id,
       leaseSeconds: wanted.leaseSeconds ?? endpoint.defaultLeaseSeconds,
       claimant: truncate(wanted.claimant ?? endpoint.name, 120),
+      ...(wanted.effects && { effects: [...new Set(wanted.effects)].sort() }),
     }
     const known = await registry.queues()
     const waiter = waiters.add({
       queues,
       limited: queues.filter((queue) => known.get(queue)?.policy.concurrency !== undefined),
       endpoint: endpoint.concurrency === null ? null : endpoint.id,
+      ...(change.effects && { effects: change.effects }),
     })
     metrics.waitingClaims.set(waiters.count())
     try {
@@ -113,7 +117,8 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
           const isThere = !signal.aborted && (await isPeerThere()) && !signal.aborted
           return isThere ? claimed : await handBack(claimed, caller)
         }
-        if (full) waiter.handOn()
+        // What woke it may be for another agent, which has less.
+        if (full || wanted.effects) waiter.handOn(full)
         const left = deadline - performance.now()
         if (left <= 0) break
         await waiter.wait(left, signal)

@@ -13,8 +13,11 @@ import type { Parts } from '../parts.ts'
 interface Waiter {
   /** Resolves when it is woken, at the time limit, or when the signal fires. */
   wait(ms: number, signal: AbortSignal): Promise<void>
-  /** It may claim no more: the wake it heard goes to the next one behind it that may. */
-  handOn(): void
+  /**
+   * What it heard of is not for it: the wake goes to the next one behind it that asks for other todos, or,
+   * if it is `full` and may claim no more, to the next one that may.
+   */
+  handOn(full: boolean): void
   /** Stops waiting; a wake that it has received already goes to the next one. */
   remove(): void
 }
@@ -26,6 +29,8 @@ interface Wanted {
   limited: readonly string[]
   /** The endpoint, if it has a limit. */
   endpoint: string | null
+  /** Only todos that may use all of these; absent: any. */
+  effects?: readonly string[]
 }
 
 export interface Waiters {
@@ -39,6 +44,8 @@ interface Entry {
   queues: readonly string[]
   topics: ReadonlySet<string>
   endpoint: string | null
+  /** Those that are alike in this are handed the same todos. */
+  effects: string
   wake: (() => void) | null
   /** The topic whose wake was spent on this entry, until it hears of it. */
   wokenBy: string | null
@@ -46,7 +53,7 @@ interface Entry {
   lastWake: string | null
 }
 
-const entryOf = ({ queues, limited, endpoint }: Wanted): Entry => ({
+const entryOf = ({ queues, limited, endpoint, effects = [] }: Wanted): Entry => ({
   queues,
   topics: new Set([
     ...queues.map(topics.queue),
@@ -54,6 +61,7 @@ const entryOf = ({ queues, limited, endpoint }: Wanted): Entry => ({
     ...(endpoint === null ? [] : [topics.slots(endpoint)]),
   ]),
   endpoint,
+  effects: JSON.stringify(effects),
   wake: null,
   wokenBy: null,
   lastWake: null,
@@ -83,12 +91,14 @@ export const createWaiters = ({
     }
   }
 
-  /** Those behind it whose endpoint may claim more. */
-  const entriesBehind = (full: Entry): Entry[] => {
+  /** Those behind it that may claim what it may not. */
+  const entriesBehind = (one: Entry, full: boolean): Entry[] => {
     const all = [...entries]
     return all
-      .slice(all.indexOf(full) + 1)
-      .filter(({ endpoint }) => endpoint === null || endpoint !== full.endpoint)
+      .slice(all.indexOf(one) + 1)
+      .filter(({ endpoint, effects }) =>
+        full ? endpoint === null || endpoint !== one.endpoint : effects !== one.effects,
+      )
   }
 
   const wakeByCounts = async (): Promise<void> => {
@@ -127,8 +137,8 @@ export const createWaiters = ({
             else if (signal.aborted) done()
             else signal.addEventListener('abort', done, { once: true })
           }),
-        handOn: () => {
-          if (entry.lastWake !== null) wakeUp(entry.lastWake, 1, entriesBehind(entry))
+        handOn: (full) => {
+          if (entry.lastWake !== null) wakeUp(entry.lastWake, 1, entriesBehind(entry, full))
           entry.lastWake = null
         },
         remove: () => {

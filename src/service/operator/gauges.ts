@@ -1,6 +1,7 @@
 /** The gauges, which are read from the database and the pool at each scrape. */
 import { INTERRUPT_STATES } from '../../domain/lifecycle.ts'
 import { readGauges, readQueues, readUnservedQueues } from '../../store/admin/queues.ts'
+import { readScheduleGauges } from '../../store/admin/schedules.ts'
 import { readDeliveryGauges } from '../../store/push/delivery-log.ts'
 import type { Waiters } from '../claims/waiters.ts'
 import type { Parts } from '../parts.ts'
@@ -24,12 +25,17 @@ export const createGauges = ({ database, waiters, metrics, workers }: GaugesPart
     metrics.poolWaiting.set(waiting)
     metrics.waitingClaims.set(waiters.count())
     for (const { name, up } of workers()) metrics.workerUp.set({ worker: name }, up ? 1 : 0)
-    const [queues, counts, unserved, deliveries] = await Promise.all([
+    const [queues, counts, unserved, deliveries, schedules] = await Promise.all([
       readQueues(database),
       readGauges(database),
       readUnservedQueues(database),
       readDeliveryGauges(database),
+      readScheduleGauges(database),
     ])
+    for (const state of ['active', 'paused', 'failing'] as const) {
+      metrics.schedules.set({ state }, schedules[state])
+    }
+    metrics.scheduleOverdueSeconds.set(Math.max(0, schedules.overdueSeconds ?? 0))
     metrics.pushDeliveries.set({ state: 'pending' }, deliveries?.pending ?? 0)
     metrics.pushDeliveries.set({ state: 'dead' }, deliveries?.dead ?? 0)
     metrics.pushOldestPendingSeconds.set(Math.max(0, deliveries?.oldestSeconds ?? 0))

@@ -12,6 +12,7 @@ import type {
   JoinUntil,
   Message,
   Receipt,
+  StoredMessage,
   TodoFilter,
   TodoPage,
   TodoView,
@@ -24,9 +25,10 @@ import { transitionOne } from '../../store/move/move.ts'
 import { readAttempts } from '../../store/todos/attempts.ts'
 import { readFacts } from '../../store/todos/events.ts'
 import { listTodos } from '../../store/todos/list.ts'
-import { readBrief, readEnds, readView } from '../../store/todos/view.ts'
+import { readBrief, readEnds, readHeld, readView } from '../../store/todos/view.ts'
 import { type DocumentPage, documentPage } from '../document-page.ts'
 import type { Parts } from '../parts.ts'
+import { createSchedules, type ScheduleService } from '../schedules/schedules.ts'
 import type { Revocation } from '../sweeps/revocation.ts'
 import { cancelTodo } from '../tasks/cancel.ts'
 import { type ChildTasks, joining, type NewChild } from '../tasks/children.ts'
@@ -50,9 +52,15 @@ export interface Shown {
   children: Child[]
   /** What is asked at the moment and nobody has answered. */
   question: Question | null
+  /** Messages that nobody has acknowledged, the first of them: they are owed an answer. */
+  owed: StoredMessage[]
 }
 
-export interface OperatorService extends QueueService, EndpointService, SettingsService {
+export interface OperatorService
+  extends QueueService,
+    EndpointService,
+    SettingsService,
+    ScheduleService {
   list(filter: TodoFilter, caller: Caller): Promise<TodoPage>
   show(id: string, caller: Caller): Promise<Shown>
   /** A page of a todo's documents, for what `show` has left out. */
@@ -77,8 +85,11 @@ export interface OperatorService extends QueueService, EndpointService, Settings
     until: JoinUntil,
     limits?: Omit<JoinTerms, 'until'>,
   ): Promise<TodoView>
-  /** Makes a new todo with the message of a dead letter. Refuses: wrong_state, duplicate. */
-  retry(id: string): Promise<TodoView>
+  /**
+   * Makes a new todo with the conversation of a dead letter, and with its artifacts if they are wanted.
+   * Refuses: wrong_state, duplicate.
+   */
+  retry(id: string, artifacts?: boolean): Promise<TodoView>
   /** Queues with todos that wait for an agent, from which no live endpoint may claim; by name. */
   unservedQueues(): Promise<UnservedQueue[]>
   /** What this todo waits for, since when, until when, and what would move it. */
@@ -114,6 +125,7 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     ...createQueues(parts),
     ...createEndpoints(parts),
     ...createSettings(parts),
+    ...createSchedules(parts),
     why: createWhy(parts),
     unservedQueues: () => readUnservedQueues(database),
 
@@ -126,13 +138,15 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     show: async (id, caller) => {
       const view = await find(id, watchScope(caller))
       const after = Math.max(0, view.todo.seq - MAX_EVENTS)
-      const [children, attempts, events, [question = null]] = await Promise.all([
+      const unread = view.todo.unread > 0
+      const [children, attempts, events, [question = null], held] = await Promise.all([
         readChildren(database, id, MAX_CHILDREN),
         readAttempts(database, id, MAX_ATTEMPTS),
         readFacts(database, id, after, MAX_EVENTS),
         questionsOf(database, registry, [view.todo]),
+        unread ? readHeld(database, id, 0, watchScope(caller)) : null,
       ])
-      return { view, attempts, children, question, events }
+      return { view, attempts, children, question, events, owed: held?.owed ?? [] }
     },
     documents: ({ id, after }, caller) => documentPage(database, id, after, watchScope(caller)),
     send: async (send) => {
@@ -161,9 +175,9 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
       })
       return find(id)
     },
-    retry: async (id) => {
+    retry: async (id, artifacts = false) => {
       const dead = orNotFound(await readEnds(database, id, EVERYTHING))
-      return find((await retry(dead)).id)
+      return find((await retry(dead, artifacts)).id)
     },
     diagnose: createDoctor(parts),
     cancel: (id) => cancelTodo(database, metrics, id, EVERYTHING),

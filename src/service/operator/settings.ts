@@ -10,6 +10,8 @@ import {
   isIdempotencyWindow,
 } from '../../domain/policy.ts'
 import { PUSH_LIMITS, PUSH_SETTINGS } from '../../domain/push.ts'
+import { isMaxSchedules, SCHEDULES } from '../../domain/sends/schedule.ts'
+import { isMaxDelay, SEND_DELAY } from '../../domain/sends/send.ts'
 import { readSettings, writeSetting } from '../../store/admin/settings.ts'
 import type { Parts } from '../parts.ts'
 
@@ -68,6 +70,16 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     help: `seconds the key of a send is kept, ${IDEMPOTENCY_WINDOW.minSeconds} at least`,
     unset: IDEMPOTENCY_WINDOW.defaultSeconds,
     accepts: isIdempotencyWindow,
+  },
+  [SEND_DELAY.setting]: {
+    help: `seconds a send may name its moment ahead; 0: none, at most ${SEND_DELAY.maxSeconds}`,
+    unset: SEND_DELAY.defaultSeconds,
+    accepts: isMaxDelay,
+  },
+  [SCHEDULES.setting]: {
+    help: `schedules that there may be, ${SCHEDULES.max} at most`,
+    unset: SCHEDULES.standard,
+    accepts: isMaxSchedules,
   },
   [HOLDS.documents.setting]: ofHolding('documents'),
   [HOLDS.bytes.setting]: ofHolding('bytes'),

@@ -7,14 +7,12 @@ import { type Slots, type Why, type WhyFacts, whyOf } from '../../domain/why.ts'
 import { readEndpoints, readQueuesServed } from '../../store/admin/endpoints.ts'
 import { readJoined } from '../../store/move/children.ts'
 import { readClaimers, readQueueSlots } from '../../store/move/concurrency.ts'
-import { statement } from '../../store/postgres/database.ts'
+import { readClock } from '../../store/postgres/clock.ts'
 import { readAttempts } from '../../store/todos/attempts.ts'
 import { readEnds } from '../../store/todos/view.ts'
 import type { Parts } from '../parts.ts'
 import { deadlineOf } from '../tasks/questions.ts'
 import { excerpt } from '../tasks/text.ts'
-
-const readClock = statement<{ now: Date }>('clock', 'select now() as now')
 
 export const createWhy = ({ database, registry }: Pick<Parts, 'database' | 'registry'>) => {
   const slotsIn = async ({ queue }: Todo): Promise<Slots | null> => {
@@ -33,10 +31,10 @@ export const createWhy = ({ database, registry }: Pick<Parts, 'database' | 'regi
   return async (id: string, caller: Caller): Promise<Why> => {
     const view = orNotFound(await readEnds(database, id, watchScope(caller)))
     const { todo, result, messages, waitsBehind } = view
-    const [attempts, endpoints, [clock]] = await Promise.all([
+    const [attempts, endpoints, now] = await Promise.all([
       readAttempts(database, id, 2),
       readEndpoints(database),
-      database.run(readClock, {}),
+      readClock(database),
     ])
     const [latest] = attempts
     const waits = phaseOf(todo) === 'waiting'
@@ -52,7 +50,7 @@ export const createWhy = ({ database, registry }: Pick<Parts, 'database' | 'regi
       ...(await familyOf(todo)),
       slots: waits ? await slotsIn(todo) : null,
       claimers: waits ? await readClaimers(database, todo.queue) : [],
-      now: clock!.now,
+      now,
       error: typeof result?.error === 'string' ? result.error : null,
     })
   }

@@ -13,6 +13,7 @@ import { sequenceEvents } from '../../store/todos/events.ts'
 import { expireKeys } from '../../store/todos/idempotency.ts'
 import { countEnded } from '../count-ended.ts'
 import type { Parts } from '../parts.ts'
+import type { Ticker } from '../schedules/ticks.ts'
 import type { SweepRunner } from '../sweep-runner.ts'
 import type { ChildTasks } from '../tasks/children.ts'
 import type { Conversations } from '../tasks/conversations.ts'
@@ -25,6 +26,7 @@ export interface SweepParts extends Pick<Parts, 'database' | 'registry' | 'metri
   childTasks: ChildTasks
   revocation: Revocation
   retention: Retention
+  ticker: Ticker
   /** Called with the events that were given their positions in the feed here. */
   onSequenced: (events: readonly FeedEvent[]) => void
 }
@@ -37,8 +39,10 @@ export interface Sweep {
   reap(): Promise<number>
   /** Moves todos that passed a limit on their time; returns how many. */
   timeOut(): Promise<number>
-  /** Announces todos whose retry or delay is over; returns how many. */
+  /** Announces todos whose retry or delay is over, or lines them up; returns how many. */
   comeDue(): Promise<number>
+  /** Makes the todos of schedules whose tick is due; returns how many. */
+  tick(): Promise<number>
   /** Gives committed events their positions in the feed, unless another node is at it. */
   place(): Promise<'all' | 'more' | 'not our turn'>
   /** Moves the changes of events into the counts that the totals of lists come from. */
@@ -143,7 +147,14 @@ export const createSweep = (parts: SweepParts): Sweep => {
       if (overdue.length > 0) await childTasks.cancelLeft(overdue)
       return counted('timeout', requeued + expired + joins)
     },
-    comeDue: async () => counted('come_due', await sweepRunner('comeDue')),
+    comeDue: async () => {
+      // Its line may be free, and then nobody else would hand it over.
+      const lined = await sweepRunner('enterLine', {}, ({ todo }) => {
+        if (todo.line) conversations.recheckSoon(todo.line)
+      })
+      return counted('come_due', lined + (await sweepRunner('comeDue')))
+    },
+    tick: parts.ticker,
     place: async () => {
       const sequenced = await sequenceEvents(database, SEQUENCE_BATCH)
       if (sequenced === null) return 'not our turn'

@@ -11,6 +11,7 @@ import { defined } from '../../base/defined.ts'
 import { idFrom, newId } from '../../base/uuid.ts'
 import { invalid, isRefusal, Refusal } from '../../domain/errors.ts'
 import { TIMEOUT_NAMES, type Timeouts } from '../../domain/policy.ts'
+import { type Amounts, isEmpty, kindsBeyond, leftOf, smaller } from '../../domain/spend.ts'
 import type { JoinTerms, Message, Todo } from '../../domain/todo.ts'
 import { addTodo, type NewTodo } from '../../store/move/add.ts'
 import type { Change } from '../../store/move/change.ts'
@@ -36,6 +37,8 @@ export interface NewChild {
   queue: string
   message: Message
   effects?: string[]
+  /** Within what its parent has left, which it shares. */
+  budget?: Amounts
   /** The same as `timeouts.scheduleToClose`. */
   deadlineSeconds?: number
   /** None is longer than its parent's own. */
@@ -101,6 +104,24 @@ export const joining = ({
     joinSeconds: timeoutSeconds,
     joinCancels: onTimeout === 'cancel' || undefined,
   })
+/** The budget of a child: what was asked for, else what its parent has left; null is without limit. Refuses: forbidden. */
+const budgetFor = (
+  parent: Pick<Todo, 'budget' | 'spent'>,
+  asked: Amounts | undefined,
+): Amounts | null => {
+  const left = leftOf(parent.budget, parent.spent)
+  const refused = asked ? kindsBeyond(asked, left) : []
+  if (refused.length > 0) {
+    const most = refused.map((kind) => `${left[kind]} ${kind}`).join(', ')
+    throw new Refusal('forbidden', { refused }, `The budget has no more to give than ${most}`)
+  }
+  const budget = { ...left, ...asked }
+  return isEmpty(budget) ? null : budget
+}
+
+/** What of this the parent has left. */
+const cutTo = (parent: Pick<Todo, 'budget' | 'spent'>, budget: Amounts = {}): Amounts =>
+  smaller(budget, leftOf(parent.budget, parent.spent))
 
 /** Of the parent's: by which children are known when they are asked for again. */
 interface Once {
@@ -156,16 +177,16 @@ const madeBefore = async (
   return made.map(({ id, queue }) => ({ id, queue }))
 }
 
+/** The parent is locked, so nobody else gives it children meanwhile. Refuses: limit. */
+const checkNumber = async (session: Session, parentId: string, more: number): Promise<void> => {
+  if ((await countLiveChildren(session, parentId)) + more > MAX_LIVE_CHILDREN) {
+    throw new Refusal('limit', { limit: MAX_LIVE_CHILDREN })
+  }
+}
+
 export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
   const { database, registry, wakes, metrics, log, stuckRows } = parts
   let off: () => void = () => {}
-
-  /** The parent is locked, so nobody else gives it children meanwhile. */
-  const checkNumber = async (session: Session, parentId: string, more: number): Promise<void> => {
-    if ((await countLiveChildren(session, parentId)) + more > MAX_LIVE_CHILDREN) {
-      throw new Refusal('limit', { limit: MAX_LIVE_CHILDREN })
-    }
-  }
 
   const addOne = async (
     session: Session,
@@ -179,11 +200,13 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
     const contextId = newId()
     const asked = within({ ...child.timeouts, ...deadlineOf(child) }, parent)
     const effects = shrink(parent.effects, child.effects)
+    const budget = budgetFor(parent, child.budget)
     const added = await addTodo(session, {
       id,
       queue: child.queue,
       contextId,
       clientId,
+      author: parent.author,
       priority: parent.priority,
       maxAttempts: child.maxAttempts ?? maxAttempts ?? 1,
       message: { ...child.message, role: 'ROLE_USER', taskId: id, contextId },
@@ -191,6 +214,7 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
       detail: { text: excerpt(child.message) },
       parent: { id: parent.id, depth: parent.depth + 1, closeAt: parent.closeAt },
       ...(effects && { effects }),
+      ...(budget && { budget }),
     })
     if (!added) throw new Refusal('forbidden', {}, `There is no queue ${child.queue} for a child`)
     return added
@@ -245,8 +269,10 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
         const adopted = parentId && (await tryTransition(session, 'adopt', parentId, change))
         const parent = adopted ? adopted.todo : null
         if (parent) await checkNumber(session, parent.id, 1)
+        const budget = parent ? budgetFor(parent, cutTo(parent, todo.budget)) : todo.budget
         const retried = await addTodo(session, {
           ...todo,
+          ...(budget && { budget }),
           parent: { id: parent?.id ?? null, depth, closeAt: parent?.closeAt ?? null },
         })
         if (!retried) throw new Refusal('not_found', {}, `there is no queue ${todo.queue} any more`)

@@ -14,7 +14,7 @@ import { topics, wakeOf } from '../wake/topics.ts'
 
 const COLUMNS = columnsOf<Endpoint>()([
   'id name queues verbs defaultLeaseSeconds interruptTtlSeconds effects sendPerMinute concurrency',
-  'createdAt expiresAt revokedAt',
+  'highestPriority lowestPriority createdAt expiresAt revokedAt',
 ]).select('e')
 
 /** 32 random bytes behind a prefix that secret scanners can look for. */
@@ -72,9 +72,10 @@ export const readEndpointsById = async (
 const add = plannedEachTime<Endpoint>(
   'endpoint_add',
   sql`insert into endpoints as e (name, token_sha256, queues, verbs, default_lease_seconds,
-    interrupt_ttl_seconds, effects, send_per_minute, concurrency, expires_at)
+    interrupt_ttl_seconds, effects, send_per_minute, concurrency, highest_priority, lowest_priority, expires_at)
   values (${$.name}, ${$.hash}::bytea, ${$.queues}::text[], ${$.verbs}::text[], ${$.lease}::int, ${$.interrupt_ttl}::int,
-    ${$.effects}::text[], ${$.send_per_minute}::int, ${$.concurrency}::int, now() + make_interval(secs => ${$.expires_in}::float8))
+    ${$.effects}::text[], ${$.send_per_minute}::int, ${$.concurrency}::int, ${$.highest_priority}::smallint,
+    ${$.lowest_priority}::smallint, now() + make_interval(secs => ${$.expires_in}::float8))
   returning ${COLUMNS}`,
 )
 
@@ -98,6 +99,8 @@ const valuesOf = (endpoint: Partial<NewEndpoint>): Values => ({
   effects: endpoint.effects,
   send_per_minute: endpoint.sendPerMinute,
   concurrency: endpoint.concurrency,
+  highest_priority: endpoint.highestPriority,
+  lowest_priority: endpoint.lowestPriority,
 })
 
 export const addEndpoint = async (
@@ -131,7 +134,9 @@ const update = plannedEachTime<Endpoint>(
     interrupt_ttl_seconds = coalesce(${$.interrupt_ttl}::int, e.interrupt_ttl_seconds),
     effects = coalesce(${$.effects}::text[], e.effects),
     send_per_minute = coalesce(${$.send_per_minute}::int, e.send_per_minute),
-    concurrency = case when ${$.keeps_concurrency}::boolean then e.concurrency else ${$.concurrency}::int end
+    concurrency = case when ${$.keeps_concurrency}::boolean then e.concurrency else ${$.concurrency}::int end,
+    highest_priority = case when ${$.keeps_highest}::boolean then e.highest_priority else ${$.highest_priority}::smallint end,
+    lowest_priority = case when ${$.keeps_lowest}::boolean then e.lowest_priority else ${$.lowest_priority}::smallint end
   where e.id = ${$.id}::uuid and e.revoked_at is null returning ${COLUMNS}`,
 )
 
@@ -165,6 +170,8 @@ export const updateEndpoint = (
   changed(session, update, id, {
     ...valuesOf(change),
     keeps_concurrency: change.concurrency === undefined,
+    keeps_highest: change.highestPriority === undefined,
+    keeps_lowest: change.lowestPriority === undefined,
   })
 
 const served = statement<{ queue: string }>(

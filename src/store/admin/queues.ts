@@ -47,12 +47,16 @@ const countLive = statement<{ count: number }>(
   'queue_live',
   sql`select count(*)::int as count from todos where queue = ${$.name} and finished_at is null`,
 )
+const countSchedules = plannedEachTime<{ count: number }>(
+  'queue_schedules',
+  sql`select count(*)::int as count from schedules where queue = ${$.name}`,
+)
 const drop = plannedEachTime<{ name: string }>(
   'queue_drop',
   sql`delete from queues where name = ${$.name} returning name`,
 )
 
-/** Refuses while live todos exist. The table lock waits for sends under way and keeps others out. */
+/** Refuses while live todos or schedules exist. The table lock waits for sends under way and keeps others out. */
 export const removeQueue = (database: Database, name: string): Promise<void> =>
   database.transaction(async (session) => {
     await session.query('lock table todos in share row exclusive mode', [])
@@ -61,6 +65,11 @@ export const removeQueue = (database: Database, name: string): Promise<void> =>
       const todos = live.count === 1 ? '1 live todo' : `${live.count} live todos`
       const advice = 'wait until they have ended, or cancel them, and remove it then'
       throw new Refusal('limit', { limit: 0 }, `queue ${name} still has ${todos}: ${advice}`)
+    }
+    const [has] = await session.run(countSchedules, { name })
+    if (has && has.count > 0) {
+      const text = `queue ${name} still has ${has.count} schedules: remove them, or put them to another queue`
+      throw new Refusal('limit', { limit: 0 }, text)
     }
     if ((await session.run(drop, { name })).length === 0) throw new Refusal('not_found')
     session.wake([wakeOf(topics.queues)])

@@ -4,6 +4,7 @@
  */
 import { exactText } from '../../base/exact-json.ts'
 import type { State } from '../../domain/lifecycle.ts'
+import type { Amounts } from '../../domain/spend.ts'
 import type {
   EventDetail,
   JoinUntil,
@@ -62,6 +63,11 @@ export interface Change {
   joinCancels?: boolean
   /** Adopt: the child that is made anew, and the one it is from now on. */
   retry?: { of: string; by: string }
+  /** Spend: how much, under which key; and that all above the todo can afford it. */
+  spend?: { amounts: Amounts; key?: string | undefined }
+  afforded?: boolean
+  /** Claim: only todos that may use all of these. */
+  effects?: readonly string[]
   /** Messages up to this seq are handled. */
   through?: number
   /** Revoke: the queues it is settled for. */
@@ -150,6 +156,10 @@ const withDocuments = (change: Change, documents: Written): Record<string, unkno
   retry_of: change.retry?.of,
   retry_by: change.retry?.by,
   through: change.through,
+  spend: change.spend && JSON.stringify(change.spend.amounts),
+  spend_key: change.spend?.key,
+  afforded: change.afforded,
+  effects: change.effects,
   ttl_seconds: change.ttlSeconds,
   queues: change.queues,
   parents: change.parents,

@@ -2,12 +2,13 @@
 
 import { isUuid } from '../../base/uuid.ts'
 import { READ_BYTES } from '../../domain/budget.ts'
+import type { Amounts } from '../../domain/spend.ts'
 import type { Child } from '../../domain/todo.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
 import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import type { Due } from './move.ts'
-import { STALLED_JOINS } from './pick.ts'
+import { FAMILY_LINE, STALLED_JOINS } from './pick.ts'
 
 /** A parent may go on forking for ever, so its claim carries this many children at most. */
 const CHILDREN_CARRIED = 1000
@@ -74,6 +75,23 @@ export const readStranger = async (
   if (other !== undefined) return other
   return (await readOne(session, strangersStatement, { id, ids }))?.id ?? null
 }
+
+/** One of a family line: what it may spend, and what has been spent. */
+export interface Spender {
+  id: string
+  budget: Amounts | null
+  spent: Amounts | null
+  keys: string[] | null
+}
+
+const lineStatement = statement<Spender>(
+  'spenders_lock',
+  sql`select t.id, t.budget, t.spent, t.spend_keys as keys ${FAMILY_LINE}`,
+)
+
+/** A todo and all above it, locked, in the order of their ids. */
+export const lockSpenders = (session: Session, id: string): Promise<Spender[]> =>
+  session.run(lineStatement, { id })
 
 const countStatement = statement<{ count: number }>(
   'children_live_count',

@@ -134,6 +134,7 @@ const CONDITIONS: Readonly<Record<Condition, Sql | string>> = {
       where w.line = t.line and not w.front and w.answered_at is not null)
     and not exists (select from todos w where w.line = t.line and not w.front
       and w.state = 'pending' and w.lined_at < t.lined_at)`,
+  dueInLine: 't.later_line is not null and t.not_before <= now()',
   unclaimedFront: UNCLAIMED_FRONT,
   joinHolds: `t.join_until is not null and (${JOIN_HOLDS})`,
   joinOverdue: 't.alarm_at <= now() and t.join_until is not null and t.join_timeout_at <= now()',
@@ -172,6 +173,11 @@ const CONDITIONS: Readonly<Record<Condition, Sql | string>> = {
     or (t.owner is null and exists (select from attempts a where a.todo_id = t.id
       and a.seq = t.attempts_total and a.ended_at is null and a.endpoint_id = ${$.endpoint}::uuid)))`,
   readAll: READ_ALL,
+  // A child shares the budgets above it, which whoever says that it is afforded has locked.
+  affordable: sql`(coalesce(${$.afforded}::boolean, false) or (t.parent_id is null
+    and within_budget(t.budget, spent_more(t.spent, ${$.spend}::jsonb))))`,
+  // A call that is made again under its key is counted once.
+  spentOnce: sql`coalesce(${$.spend_key}::text <> all(t.spend_keys), true)`,
 }
 
 const AND = '\n    and '

@@ -5,6 +5,7 @@
  */
 import { HOLDS } from '../../domain/budget.ts'
 import { HOLDER_LOST, OPEN_STATES, rule, type Verb } from '../../domain/lifecycle.ts'
+import { SPEND_KEYS_KEPT } from '../../domain/spend.ts'
 import { stateList, wireMoment } from '../postgres/literals.ts'
 import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import { HELD_BYTES, HELD_DOCUMENTS, MAY_HOLD } from '../todos/size.ts'
@@ -60,6 +61,8 @@ export interface VerbSql {
   waitsUntil?: Sql
   /** Many holders' calls share one statement. */
   batched?: true
+  /** It spends for all above the todo as well. */
+  spends?: true
   /** The next of a conversation's line is moved by it. */
   line?: true
   /** Its statement for one todo; planned each time unless it says otherwise. */
@@ -71,6 +74,13 @@ const ANSWER = { answers: true, secret: CREDENTIAL_ASKED } as const
 
 /** The question is over, and the todo goes on in its turn: the line's answers come in this order. */
 const STANDS_IN_LINE = { answered_at: 'coalesce(t.answered_at, p.at)' }
+
+/** The newest keys are kept, for calls that are made again. */
+const SPENDS = {
+  spent: sql`spent_more(t.spent, ${$.spend}::jsonb)`,
+  spend_keys: sql`case when ${$.spend_key}::text is null then t.spend_keys
+    else (array_prepend(${$.spend_key}::text, t.spend_keys))[1:${SPEND_KEYS_KEPT}] end`,
+}
 
 /** After the deadline of a request for authorization a message may be the credential all the same. */
 const LATE_CREDENTIAL = `coalesce((select e.verb = 'interrupt' and e.to_state = 'auth-required'
@@ -126,6 +136,12 @@ const VERB_SQL = {
   progress: { metadata: true, one: 'prepared', batched: true },
   say: { message: {}, one: 'prepared', batched: true },
   artifact: { artifact: true, one: 'prepared', batched: true },
+  spend: { set: SPENDS, spends: true, one: 'prepared' },
+  exhaust: {
+    set: SPENDS,
+    spends: true,
+    result: sql`${$.result}::json`,
+  },
   fork: { one: 'prepared' },
   adopt: {
     // Whoever still waits for the dead child waits for its retry.
@@ -181,7 +197,8 @@ const VERB_SQL = {
     one: 'prepared',
   },
   release: { one: 'prepared' },
-  reject: { message: {} },
+  // Nothing but what it owes.
+  reject: { message: {}, result: 'null::json' },
   cancelHeld: { message: {} },
   cancel: {
     // A cascade; children stand in no line.
@@ -221,6 +238,10 @@ const VERB_SQL = {
     marks: HOLDER_LOST,
     sweep: { order: 't.wait_probe_at', kept: 'planned each time' }, // todos_wait
   },
+  enterLine: {
+    set: { line: 't.later_line', later_line: 'null' },
+    sweep: { order: 't.not_before', kept: 'prepared' }, // todos_later
+  },
   // Its caller's detail, if any, is that of the verb which left the front.
   unblock: {
     set: { due_at: 'now()', front: 'true' },
@@ -258,6 +279,36 @@ const VERB_SQL = {
     sweep: { order: COME_DUE_AT, kept: 'prepared' }, // todos_come_due
   },
 } as const satisfies Record<Verb, VerbSql>
+
+/**
+ * A todo that ends otherwise than done keeps what it owes: how many messages nobody has read stands in
+ * its result, and in the event that tells of the end. The JSON is taken apart and put together as text,
+ * so that no number in it is written anew.
+ */
+const withDebts = (document: SqlPart): Sql =>
+  sql`case when m.unread > 0 and m.finished_at is not null then (
+      select json_object_agg(o.key, o.value) from (
+        select d.key, d.value from json_each(coalesce(${document}, '{}'::json)) d
+        union all select 'owed', to_json(m.unread)) o)
+    else ${document} end`
+
+/** May end the todo as failed or rejected. A cancel is a client's, and what it has said lapses with it. */
+const mayOwe = (verb: Verb): boolean => {
+  const { to, atCap } = rule(verb)
+  return [to, atCap].some((state) => state === 'failed' || state === 'rejected')
+}
+
+/** What is kept as the todo's result. */
+export const resultOf = (verb: Verb): SqlPart | undefined => {
+  const { result } = verbSql(verb)
+  return result !== undefined && mayOwe(verb) ? withDebts(result) : result
+}
+
+/** Of the verb's event. */
+export const detailOf = (verb: Verb): SqlPart => {
+  const { detail = sql`${$.detail}::json` } = verbSql(verb)
+  return mayOwe(verb) ? withDebts(detail) : detail
+}
 
 type VerbsWith<Member extends keyof VerbSql> = {
   [V in Verb]: (typeof VERB_SQL)[V] extends Record<Member, unknown> ? V : never

@@ -23,7 +23,10 @@ import * as messageRequests from '../../../migrations/0014_message_requests.ts'
 import * as chunkKeys from '../../../migrations/0015_chunk_keys.ts'
 import * as todoDocuments from '../../../migrations/0016_todo_documents.ts'
 import * as neverStarted from '../../../migrations/0017_never_started.ts'
+import * as authors from '../../../migrations/0018_authors.ts'
+import * as budgets from '../../../migrations/0019_budgets.ts'
 import * as parkedHolders from '../../../migrations/0020_parked_holders.ts'
+import * as schedules from '../../../migrations/0021_schedules.ts'
 import { sleep } from '../../base/time.ts'
 
 interface Migration {
@@ -56,7 +59,10 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0015_chunk_keys', ...chunkKeys, down },
   { name: '0016_todo_documents', ...todoDocuments, down },
   { name: '0017_never_started', ...neverStarted, down },
+  { name: '0018_authors', ...authors, down },
+  { name: '0019_budgets', ...budgets, down },
   { name: '0020_parked_holders', ...parkedHolders, down },
+  { name: '0021_schedules', ...schedules, down },
 ]
 
 /** The database was migrated by a newer switchboard than this one. */

@@ -8,7 +8,8 @@ const TODO = columnsOf<Todo>()(
     'id queue contextId clientId state priority attempt maxAttempts attemptsTotal fence owner claimant',
     'leaseExpiresAt interruptedAt interruptHeldUntil dueAt nextRetryAt progressAt seq unread statusSeq',
     'statusAt createdAt updatedAt finishedAt scheduleToStartSeconds startToCloseSeconds heartbeatSeconds',
-    'closeAt startedAt line front answeredAt unheardSince parentId depth effects retryOf',
+    'closeAt startedAt line front answeredAt unheardSince parentId depth effects budget spent retryOf author',
+    'notBefore schedule',
   ],
   {
     join: (t) => `case when ${t}.join_until is not null then json_strip_nulls(json_build_object(

@@ -15,6 +15,9 @@ export interface Row {
   place: number
   line: string | null
   front: boolean
+  /** The line that it enters once its time has come, and whether it has. */
+  later: string | null
+  timely: boolean
   state: State
   /** Number of the agent that holds it. */
   owner: number | null
@@ -121,6 +124,7 @@ const conditions: Record<Condition, (row: Row, step: Step, model: Model) => bool
     !behind(model, row).some(
       (other) => other.answered !== null || (other.state === 'pending' && other.place < row.place),
     ),
+  dueInLine: (row) => row.later !== null && row.timely,
   unclaimedFront: (row) => row.front && row.due === 'now' && row.join === null,
   answeredLater: (row, _, model) =>
     row.answered !== null &&
@@ -138,6 +142,9 @@ const conditions: Record<Condition, (row: Row, step: Step, model: Model) => bool
   ownedBy: (row, step) => row.owner === step.agent,
   leftBy: (row, step) => (row.owner ?? row.asker) === step.agent,
   readAll: (row, step) => row.unread === 0 || step.acknowledgeAll,
+  // Nobody has a budget here: what binds is asked in test/flows/budgets.random.test.ts.
+  affordable: () => true,
+  spentOnce: () => true,
 }
 
 /** A state is left for another, or for itself anew: what the waits of the former one were is over. */
@@ -177,6 +184,8 @@ const stayed = (model: Model, row: Row, { verb }: Step): Partial<Row> => {
   switch (verb) {
     case 'comeDue':
       return { bell: false }
+    case 'enterLine':
+      return { line: row.later, later: null }
     case 'hold':
       return { expired: false, holding: true, gone: false }
     case 'park':
@@ -268,8 +277,12 @@ export const nextOf = (
   return null
 }
 
-/** One more todo: at the front of its line where nobody else is there or waits for it. */
-export const added = (model: Model, line: string | null): Model => {
+/**
+ * One more todo: at the front of its line where nobody else is there or waits for it; beside the line
+ * where it waits for its time.
+ */
+export const added = (model: Model, wanted: string | null, delayed = false): Model => {
+  const line = delayed ? null : wanted
   const others = model.filter((row) => line !== null && row.line === line)
   const free = !others.some(
     ({ front, state, answered }) => front || state === 'pending' || answered !== null,
@@ -278,6 +291,8 @@ export const added = (model: Model, line: string | null): Model => {
     place: model.length,
     line,
     front: line !== null && free,
+    later: delayed ? wanted : null,
+    timely: false,
     state: 'pending',
     owner: null,
     asker: null,
@@ -288,7 +303,7 @@ export const added = (model: Model, line: string | null): Model => {
     unread: 0,
     openAttempts: 0,
     attempts: 0,
-    due: free ? 'now' : 'never',
+    due: free && !delayed ? 'now' : 'never',
     answered: null,
     join: null,
     seen: [],
@@ -319,6 +334,7 @@ export const AGES = [
   'late',
   'gone',
   'overdue',
+  'time',
 ] as const
 export type Age = (typeof AGES)[number]
 
@@ -339,6 +355,8 @@ const aged = (row: Row, what: Age): Partial<Row> | null => {
     case 'silence':
       // Its progress is then another moment than its claim, as after a word of the holder.
       return row.state === 'claimed' ? { silent: true, heard: true } : null
+    case 'time':
+      return row.later !== null && !finished(row) ? { timely: true } : null
     case 'late':
       return finished(row) ? null : { late: true }
   }

@@ -32,6 +32,7 @@ export const SETS: Record<Age, string> = {
   gone: `lease_expires_at = now() - interval '1 second', wait_probe_at = now() - interval '1 second',
     interrupt_held_until = now() - interval '1 second'`,
   overdue: `join_timeout_at = now() - interval '1 second', alarm_at = now()`,
+  time: 'not_before = now()',
 }
 
 /** No word of the holder comes in the very millisecond of its claim. */
@@ -40,7 +41,7 @@ const CLAIMED_BEFORE = `update todos set started_at = started_at - interval '1 s
   progress_at = progress_at - interval '1 second' where id = $1`
 
 export interface World {
-  add(line: string | null): Promise<void>
+  add(line: string | null, delayed?: boolean): Promise<void>
   /** The state after; null where the step was refused. */
   apply(place: number, row: Row, step: Step): Promise<string | null>
   /** The place of whoever went on. */
@@ -81,7 +82,7 @@ export const createWorld = (database: Database): World => {
   const client = randomUUID()
   let looked = 0
   return {
-    add: async (line) => {
+    add: async (line, delayed = false) => {
       const id = randomUUID()
       ids.push(id)
       await addTodo(database, {
@@ -95,6 +96,7 @@ export const createWorld = (database: Database): World => {
         timeouts: { heartbeat: 600, scheduleToClose: 86_400 },
         detail: {},
         ...(line !== null && { line }),
+        ...(delayed && { delaySeconds: 3600 }),
       })
     },
     apply: async (place, row, step) => {
@@ -118,7 +120,7 @@ export const createWorld = (database: Database): World => {
     check: async (model) => {
       const rows = await database.query<Record<string, unknown>>(
         `select state, owner, fence::int, seq, attempt, unread, attempts_total as attempts, line,
-          front, due_at is not null as dated, answered_at is not null as answered, join_until,
+          later_line as later, front, due_at is not null as dated, answered_at is not null as answered, join_until,
           finished_at is not null as finished, ready_reason is not null as bell,
           (select count(*)::int from attempts where todo_id = t.id and ended_at is null) as open,
           coalesce((select cause = 'never_started' from attempts where todo_id = t.id
@@ -141,6 +143,7 @@ export const createWorld = (database: Database): World => {
           unread: row.unread,
           attempts: row.attempts,
           line: row.line,
+          later: row.later,
           front: row.front,
           dated: row.due !== 'never',
           answered: row.answered !== null,

@@ -6,6 +6,7 @@ import type { Artifact, Message } from '../../../agent-kit/wire.ts'
 import { defined } from '../../../base/defined.ts'
 import { sleep } from '../../../base/time.ts'
 import type { State } from '../../../domain/lifecycle.ts'
+import type { Amounts } from '../../../domain/spend.ts'
 import type { Client } from '../../client.ts'
 import { EXIT } from '../../exit.ts'
 import { note, oneLine, plain, print, printJson, style } from '../../output.ts'
@@ -36,12 +37,31 @@ interface ClientSend {
   context?: string | undefined
   /** The task that it answers, or says more about. */
   task?: string | undefined
+  options: SendOptions
 }
+
+/** As the operator API has them; a client names them in the metadata of its send. */
+interface SendOptions {
+  priority?: number | undefined
+  budget?: Amounts | undefined
+  author?: string | undefined
+  notBefore?: string | undefined
+  delaySeconds?: number | undefined
+}
+
+const metadataOf = ({ priority, budget, author, notBefore, delaySeconds }: SendOptions) =>
+  defined({
+    'urn:switchboard:priority': priority,
+    'urn:switchboard:budget': budget,
+    'urn:switchboard:author': author,
+    'urn:switchboard:not-before': notBefore,
+    'urn:switchboard:delay-seconds': delaySeconds,
+  })
 
 /** Sends; with `wait` it then waits until the task ends or asks, prints that, and sets the exit code. */
 export const sendAsClient = async (
   { client, json }: { client: Client; json: boolean },
-  { queue, text, wait, context, task: taskId }: ClientSend,
+  { queue, text, wait, context, task: taskId, options }: ClientSend,
 ): Promise<void> => {
   const call = client.a2a(queue)
   const message = defined({
@@ -52,7 +72,8 @@ export const sendAsClient = async (
     taskId,
   })
   const configuration = { returnImmediately: true }
-  let { task } = await call<{ task: Task }>('SendMessage', { message, configuration })
+  const params = { message, configuration, metadata: metadataOf(options) }
+  let { task } = await call<{ task: Task }>('SendMessage', params)
   if (!wait) return json ? printJson(task) : print(task.id)
   if (!json) print(`task ${task.id}`)
   while (SETTLED[task.status.state] === undefined) {
