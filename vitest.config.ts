@@ -14,6 +14,9 @@ const BOTH = ['test/**/*.random.test.ts']
 /** Replace a module of the program, or ask something of all it has loaded: each in a process of its own. */
 const ALONE = ['test/store/lease-once.test.ts', 'test/store/statements.test.ts']
 
+/** Tests mostly wait, for the database or a time that passes, so two cores have work for four processes. */
+const WAITING = 4
+
 const project = (name: string, test: object) => ({
   extends: true as const,
   test: { name, ...test },
@@ -27,18 +30,24 @@ export default defineConfig({
     testTimeout: scaled(120_000),
     hookTimeout: scaled(120_000),
     teardownTimeout: scaled(30_000),
-    maxWorkers: 2,
     // A condition is waited for, however slow the machine is; the default gives up after a second.
     expect: { poll: { timeout: scaled(15_000) } },
     projects: [
-      // The files share two processes: loading the server for each would take longer than the tests.
+      // The files share four processes: loading the server for each would take longer than the tests.
       project('tests', {
         include: ['test/**/*.test.ts'],
         exclude: [...FAULTS, ...ALONE],
         isolate: false,
+        maxWorkers: WAITING,
       }),
-      project('alone', { include: ALONE }),
-      project('faults', { include: [...FAULTS, ...BOTH], env: { TEST_LONG: '1' } }),
+      project('alone', { include: ALONE, maxWorkers: WAITING }),
+      project('faults', {
+        include: [...FAULTS, ...BOTH],
+        env: { TEST_LONG: '1' },
+        maxWorkers: 2,
+        // Vitest runs projects with different numbers of processes one after the other, in this order.
+        sequence: { groupOrder: 1 },
+      }),
     ],
   },
 })

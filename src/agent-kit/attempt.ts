@@ -154,10 +154,12 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
   const handBack = (): Promise<void> => hold.end('todos.release', { summary: 'agent stopped' })
 
   const left = new AbortController()
-  const done = Promise.race([run(), endSilent()])
+  const working = silenceMs === undefined ? run() : Promise.race([run(), endSilent()])
+  const done = working
     .catch((error: unknown) => logEnding(log, facts, error))
     .finally(() => {
-      left.abort()
+      // With a reason of its own, since the one that is made otherwise has a stack trace.
+      left.abort('ended')
       hold.leave()
     })
 

@@ -172,14 +172,17 @@ const blames = ({ data }: AgentApiError, member: string): boolean =>
   ((data.violations ?? []) as { field: string }[]).some(({ field }) => field === member)
 
 export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context => {
+  /** The question that is on its way to the server. Its client may know of it before this handler does. */
+  let asking: Promise<unknown> | null = null
+
   const ask = async (state: string, prompt: Sayable, options: AskOptions = {}) => {
     const { schema, timeoutMs, holdSeconds } = options
     const params = defined({ state, message: toMessage(prompt), schema })
-    const question = await hold.verb<{ fence: string; interruptedAt: string }>(
-      'todos.interrupt',
-      params,
-      { repeatable: true },
-    )
+    const asked = hold.verb<{ fence: string; interruptedAt: string }>('todos.interrupt', params, {
+      repeatable: true,
+    })
+    asking = asked
+    const question = await asked
     hold.waiting(question.fence, holdSeconds)
     const answer = await inbox.answer(question.interruptedAt, timeoutMs)
     hold.working()
@@ -243,6 +246,7 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
       await hold.end('todos.interrupt', defined({ state, message, hold: false, schema }))
     },
     async resume(message) {
+      await asking?.catch(() => {})
       if (!hold.asking) return
       inbox.withdraw()
       const params = defined({ message: spoken(message) })

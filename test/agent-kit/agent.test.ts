@@ -5,6 +5,7 @@ import type { Handler } from '../../src/agent-kit/attempt.ts'
 import { type AttemptAborted, NonRetryable } from '../../src/agent-kit/errors.ts'
 import type { AgentLog } from '../../src/agent-kit/log.ts'
 import { textOf } from '../../src/agent-kit/wire.ts'
+import { sleep } from '../../src/base/time.ts'
 import { scaled } from '../support/timeouts.ts'
 import { until } from '../support/until.ts'
 import {
@@ -240,6 +241,29 @@ test('a wait for an answer ends with AnswerTimeout, and the heartbeats hold the 
   expect(server.paramsOf('todos.heartbeat')).toContainEqual(
     expect.objectContaining({ holdSeconds: 90 }),
   )
+})
+
+test('a question that is only on its way is taken back, too', async () => {
+  let thrown: unknown
+  const { server } = await run(
+    [claimed()],
+    async (ctx) => {
+      const waiting = ctx.requireAuth('Log in').catch((error: unknown) => error)
+      await until(() => made(server, 'todos.interrupt'))
+      await ctx.resume('It came by mail')
+      thrown = await waiting
+    },
+    async ({ method }): Promise<Answer> => {
+      if (method === 'todos.withdraw') return { result: { state: 'claimed' } }
+      if (method === 'todos.messages') return { result: { state: 'auth-required', messages: [] } }
+      // Its client sees the question, and sends the credential, before the handler hears.
+      if (method === 'todos.interrupt') await sleep(200)
+      return { result: { state: 'auth-required', interruptedAt: ASKED, fence: '7' } }
+    },
+  )
+  await until(() => made(server, 'todos.complete'))
+  expect(thrown).toMatchObject({ name: 'QuestionWithdrawn' })
+  expect(server.paramsOf('todos.withdraw')).toHaveLength(1)
 })
 
 test('a parked question gives the todo up, and nothing more is reported', async () => {

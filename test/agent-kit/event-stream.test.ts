@@ -46,6 +46,24 @@ test('after a break the stream goes on after the last event it handed out', asyn
   expect(events.map(({ data }) => data)).toEqual([1, 2, 3])
 })
 
+test('a frame that has only an id is where a stream goes on that broke before its first event', async () => {
+  const { events } = await reading(stop.signal)
+  server.streams[0]?.send('retry: 10\nid: 4')
+  server.streams[0]?.send('0\n')
+  server.streams[0]?.send('\n: ping\n')
+  server.streams[0]?.end()
+  await until(() => server.streams.length === 2)
+  expect(server.streams[1]?.lastEventId).toBe('40')
+  server.streams[1]?.send('id: 41\n\nid: 42\ndata: 2\n\ndata: 3\nid: 43\n\nid: 44\n\n')
+  server.streams[1]?.end()
+  await until(() => server.streams.length === 3)
+  expect(server.streams[2]?.lastEventId).toBe('44')
+  expect(events.map(({ id, data }) => [id, data])).toEqual([
+    ['42', 2],
+    ['43', 3],
+  ])
+})
+
 test('a stream can be begun after an event known from before', async () => {
   await reading(stop.signal, '17')
   expect(server.streams[0]?.lastEventId).toBe('17')

@@ -106,6 +106,7 @@ async function* readOnce(
       },
       maxBufferSize: MAX_EVENT_CHARACTERS,
     })
+    const complete = createFrameCompleter()
     const reader = response.body.getReader()
     // Once Node's fetch has answered, its signal is lost to the garbage collector (seen in 20.20):
     // the connection then stayed open forever. Canceling the reader always ends it.
@@ -115,9 +116,9 @@ async function* readOnce(
       const { done, value } = await reader.read()
       if (done) break
       silence.refresh()
-      parser.feed(decoder.decode(value, { stream: true }))
+      parser.feed(complete(decoder.decode(value, { stream: true })))
       for (const event of arrived.splice(0)) {
-        yield toStreamed(event)
+        if (event.data !== '') yield toStreamed(event)
         if (event.id !== undefined) position.id = event.id
       }
     }
@@ -130,6 +131,33 @@ async function* readOnce(
     abort()
   }
 }
+
+/**
+ * Gives frames that have an id and no data an empty one. To the standard such a frame is a position to
+ * resume from, and a stream begins with it; the parser would drop it, id and all.
+ */
+const createFrameCompleter = (): ((text: string) => string) => {
+  let begun = ''
+  let hasId = false
+  let hasData = false
+  const endLine = (): string => {
+    const isBare = begun === '' && hasId && !hasData
+    hasId = begun !== '' && (hasId || begun.startsWith('id:'))
+    hasData = begun !== '' && (hasData || begun === FIELD_DATA)
+    begun = ''
+    return isBare ? 'data:\n\n' : '\n'
+  }
+  const add = (piece: string): string => {
+    begun = (begun + piece).slice(0, FIELD_DATA.length)
+    return piece
+  }
+  return (text) => {
+    const [first = '', ...lines] = text.split('\n')
+    return add(first) + lines.map((line) => endLine() + add(line)).join('')
+  }
+}
+
+const FIELD_DATA = 'data:'
 
 const open = async (
   url: string,

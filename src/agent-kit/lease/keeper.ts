@@ -3,7 +3,6 @@
  * no handler can keep it from its work; where there is no thread, beside the handlers.
  */
 import { defined } from '../../base/defined.ts'
-import { sleep } from '../../base/time.ts'
 import type { Connection } from '../connection/connection.ts'
 import type { ClaimedTodo } from '../wire.ts'
 
@@ -16,6 +15,7 @@ const CLAIM_WAIT_MS = 25_000
  * from then on is not taken for one that never had its claim. What is done by then needs none.
  */
 const FIRST_BEAT_MS = 1000
+const FIRST_BEATS_EVERY_MS = 100
 
 /** What a heartbeat brings back. */
 export interface Beat {
@@ -69,9 +69,26 @@ export interface KeeperParts {
 }
 
 interface Kept extends Lease {
-  over: AbortController
+  /** When the next heartbeat is due. */
+  beatAt: number
+  /** The heartbeat of that moment is under way; the next one waits for its end. */
+  isBeating: boolean
+  /** Cuts off what is under way once the lease is dropped. Made with the first heartbeat. */
+  over: AbortController | null
   /** The newest moment at which the lease is known to have been ours for its full length. */
   renewedAt: number
+}
+
+/** The next moment that all leases of the process have in common, so that their beats share a request. */
+const nextMoment = (after: number, everyMs: number): number =>
+  (Math.floor(after / everyMs) + 1) * everyMs
+
+const firstBeatAt = (leaseSeconds: number | undefined): number => {
+  const now = performance.now()
+  const everyMs = leaseMsOf(leaseSeconds) / 3
+  return everyMs > FIRST_BEAT_MS
+    ? nextMoment(now + FIRST_BEAT_MS, FIRST_BEATS_EVERY_MS)
+    : nextMoment(now, everyMs)
 }
 
 export const createKeeper = ({
@@ -84,47 +101,69 @@ export const createKeeper = ({
 } => {
   const leases = new Map<string, Kept>()
 
+  const isDropped = (key: string, lease: Kept): boolean => leases.get(key) !== lease
+
   const renew = async (key: string, lease: Kept): Promise<void> => {
     const leaseMs = leaseMsOf(lease.leaseSeconds)
-    const { id, fence, leaseSeconds, holdSeconds, over } = lease
+    const { id, fence, leaseSeconds, holdSeconds } = lease
+    lease.over ??= new AbortController()
     const sentAt = performance.now()
     try {
       const beat = await connection.call<Beat>(
         'todos.heartbeat',
         defined({ id, fence, leaseSeconds, holdSeconds }),
         {
-          signal: over.signal,
+          signal: lease.over.signal,
           repeatable: true,
           retryForMs: leaseMs / 3,
           timeoutMs: Math.max(1000, leaseMs / 3),
         },
       )
       lease.renewedAt = Math.max(lease.renewedAt, sentAt)
-      if (!over.signal.aborted) report({ key, beat })
+      if (!isDropped(key, lease)) report({ key, beat })
     } catch (error) {
       const lapsed = performance.now() - lease.renewedAt > leaseMs
-      if (!over.signal.aborted) report({ key, error, lapsed })
+      if (!isDropped(key, lease)) report({ key, error, lapsed })
     }
   }
 
-  const renewals = async (key: string, lease: Kept): Promise<void> => {
-    const everyMs = leaseMsOf(lease.leaseSeconds) / 3
-    const { signal } = lease.over
-    // At moments that all leases of a process have in common, so that their beats share a request.
-    const untilNext = (): number => everyMs - (performance.now() % everyMs)
-    let pauseMs = everyMs > FIRST_BEAT_MS ? FIRST_BEAT_MS : untilNext()
-    for (; ; pauseMs = untilNext()) {
-      await sleep(pauseMs, signal).catch(() => {})
-      if (signal.aborted) return
-      if (mayRenew()) await renew(key, lease)
+  /** One timer for all leases: most todos end before their first beat is due, and then cost none. */
+  let timer: NodeJS.Timeout | undefined
+  let wakesAt = Number.POSITIVE_INFINITY
+
+  const wakeAt = (moment: number): void => {
+    if (moment >= wakesAt) return
+    clearTimeout(timer)
+    wakesAt = moment
+    timer = setTimeout(renewDue, moment - performance.now())
+  }
+
+  const renewDue = (): void => {
+    wakesAt = Number.POSITIVE_INFINITY
+    const now = performance.now()
+    const renews = mayRenew()
+    let next = wakesAt
+    for (const [key, lease] of leases) {
+      if (lease.beatAt <= now) {
+        lease.beatAt = nextMoment(now, leaseMsOf(lease.leaseSeconds) / 3)
+        if (renews && !lease.isBeating) {
+          lease.isBeating = true
+          void renew(key, lease).finally(() => {
+            lease.isBeating = false
+          })
+        }
+      }
+      next = Math.min(next, lease.beatAt)
     }
+    wakeAt(next)
   }
 
   const hold = (lease: Lease, key = keyOf(lease)): void => {
-    const kept = { ...lease, over: new AbortController(), renewedAt: performance.now() }
-    leases.get(key)?.over.abort()
-    leases.set(key, kept)
-    void renewals(key, kept)
+    leases.get(key)?.over?.abort()
+    const beatAt = firstBeatAt(lease.leaseSeconds)
+    const renewedAt = performance.now()
+    leases.set(key, { ...lease, beatAt, isBeating: false, over: null, renewedAt })
+    wakeAt(beatAt)
   }
 
   return {
@@ -150,12 +189,15 @@ export const createKeeper = ({
       if (lease) void renew(key, lease)
     },
     drop(key) {
-      leases.get(key)?.over.abort()
+      const lease = leases.get(key)
       leases.delete(key)
+      lease?.over?.abort()
     },
     close() {
-      for (const { over } of leases.values()) over.abort()
+      clearTimeout(timer)
+      const all = [...leases.values()]
       leases.clear()
+      for (const { over } of all) over?.abort()
     },
   }
 }

@@ -42,25 +42,36 @@ const claim = async ({ agent, call, claim }: Extract<Order, { op: 'claim' }>): P
   }
 }
 
-port.postMessage('ready')
-port.on('message', (order: Order) => {
-  if (order.op === 'open') return open(order)
+const obey = (order: Order): void => {
+  if (order.op === 'open') {
+    open(order)
+    return
+  }
   const known = agents.get(order.agent)
   if (!known) return
   const { keeper, claims } = known
   switch (order.op) {
     case 'claim':
-      return void claim(order)
+      void claim(order)
+      break
     case 'abort':
-      return claims.get(order.call)?.abort()
+      claims.get(order.call)?.abort()
+      break
     case 'change':
-      return keeper.change(order.key, order.change, order.renewed)
+      keeper.change(order.key, order.change, order.renewed)
+      break
     case 'beat':
     case 'drop':
-      return keeper[order.op](order.key)
+      keeper[order.op](order.key)
+      break
     case 'close':
       for (const controller of claims.values()) controller.abort()
       keeper.close()
       agents.delete(order.agent)
   }
+}
+
+port.on('message', (orders: readonly Order[]) => {
+  for (const order of orders) obey(order)
 })
+port.postMessage('ready')

@@ -43,6 +43,8 @@ interface Client {
 
 interface Thread {
   order(order: Order): void
+  /** An order that may wait for the next one, or for the end of this turn of the event loop. */
+  orderSoon(order: Order): void
   clients: Map<number, Client>
   /** Whether the process lives for as long as the thread does. */
   keepAlive(needed: boolean): void
@@ -75,9 +77,25 @@ const startThread = (): Thread => {
   const off = watchLoop({ onTurn: come })
   let over = false
   let ready = false
+  let orders: Order[] = []
+  let flushing: NodeJS.Immediate | undefined
+  /** A message wakes the other thread, which costs more than what it says: so there is one for many orders. */
+  const flush = (): void => {
+    clearImmediate(flushing)
+    flushing = undefined
+    worker.postMessage(orders)
+    orders = []
+  }
   const thread: Thread = {
     clients,
-    order: (order) => worker.postMessage(order),
+    order(order) {
+      orders.push(order)
+      flush()
+    },
+    orderSoon(order) {
+      orders.push(order)
+      flushing ??= setImmediate(flush)
+    },
     keepAlive: (needed) => (needed ? worker.ref() : worker.unref()),
     end() {
       over = true
@@ -173,6 +191,7 @@ export const openKeeper = (options: KeeperOptions): AgentKeeper => {
     goOnAlone(error, false)
   }
   const order = (order: Order): void => thread?.order(order)
+  const orderSoon = (order: Order): void => thread?.orderSoon(order)
 
   const claimInThread: Keeper['claim'] = (claim, signal) =>
     new Promise((resolve, reject) => {
@@ -218,7 +237,7 @@ export const openKeeper = (options: KeeperOptions): AgentKeeper => {
       listeners.delete(key)
       if (!leases.delete(key)) return
       if (alone) alone.drop(key)
-      else order({ agent, op: 'drop', key })
+      else orderSoon({ agent, op: 'drop', key })
     },
     close() {
       if (alone) alone.close()
