@@ -146,8 +146,11 @@ export interface ChildTasks {
   retry(dead: Todo, todo: Omit<NewTodo, 'parent'>): Promise<Todo>
   /** Parks the parent by this move. Refuses ids that are not its children. */
   join(parentId: string, children: readonly string[], move: () => Promise<Moved>): Promise<Todo>
-  /** Cancels the children that joins of these parents were to cancel when their time was up. */
-  cancelLeft(parents: readonly string[]): Promise<void>
+  /**
+   * Cancels the children that joins of these parents, or of any, were to cancel when their time was up;
+   * how many.
+   */
+  cancelLeft(parents: readonly string[] | null): Promise<number>
   /** Wakes parents that missed it, and goes on with cascades cut short; how many todos. */
   sweep(): Promise<number>
   start(): void
@@ -223,13 +226,12 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
   const notMoved = (todo: string, error: unknown): void =>
     stuckRows('reap', { todo }, 'a todo of a family could not be moved', error)
 
-  /** Wakes the parent if its join holds. */
-  const look = async (parentId: string): Promise<void> => {
-    await tryTransition(database, 'joined', parentId, {})
-  }
+  /** Wakes the parent if its join holds; whether it did. */
+  const look = async (parentId: string): Promise<boolean> =>
+    (await tryTransition(database, 'joined', parentId, {})) !== null
 
   /** A child that ends meanwhile is left as it ended. */
-  const cancelLeft = (parents: readonly string[] | null): Promise<number> =>
+  const cancelLeft: ChildTasks['cancelLeft'] = (parents) =>
     sweepEach(
       (due) => readLeftByJoins(database, due, parents),
       async (id) => {
@@ -292,9 +294,7 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
       await look(parentId)
       return moved.todo
     },
-    cancelLeft: async (parents) => {
-      await cancelLeft(parents)
-    },
+    cancelLeft,
     sweep: async () => {
       let orphans = await cancelLeft(null)
       const cascade = async (id: string): Promise<boolean> => {
@@ -303,8 +303,7 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
         return ended > 0
       }
       await sweepEach((due) => readCutShort(database, due), cascade, notMoved)
-      const wake = async (id: string) => (await tryTransition(database, 'joined', id, {})) !== null
-      return orphans + (await sweepEach((due) => readStalledJoins(database, due), wake, notMoved))
+      return orphans + (await sweepEach((due) => readStalledJoins(database, due), look, notMoved))
     },
     start: () => {
       off = wakes.onPrefix(topics.parent.prefix, (parentId) => {
