@@ -12,12 +12,15 @@ const ALL = {
   maxAttempts: 9,
   backoff: { initialSeconds: 7, factor: 3, maxSeconds: 70, jitter: 0.5 },
   contexts: 'parallel',
+  line: 'context',
   reentry: 'question',
   dedupe: 'messageId',
   concurrency: 3,
   interruptTtlSeconds: 600,
   timeouts: { scheduleToStart: 10, startToClose: 20, scheduleToClose: 30, heartbeat: 40 },
   retentionDays: 5,
+  highestPriority: 0,
+  lowestPriority: 2,
 }
 
 const policyOf = async (name: string) => {

@@ -47,7 +47,7 @@ const MOST_LOOKED_AT = 1000
 const MOMENTS = [
   'lease_probe_at lease_expires_at alarm_at interrupted_at interrupt_held_until due_at',
   'next_retry_at close_at started_at progress_at last_heartbeat_at wait_probe_at unheard_since',
-  'join_timeout_at',
+  'join_timeout_at not_before',
 ].flatMap((line) => line.split(' '))
 
 /**
@@ -71,6 +71,7 @@ const SWEPT = [
   'expire',
   'joinTimeOut',
   'comeDue',
+  'enterLine',
 ] as const
 const statements = SWEPT.map((verb) =>
   plannedEachTime<{ id: string }>(`doctor_overdue_${verb}`, overdue(verb)),

@@ -70,7 +70,7 @@ const besidesOf = (todo: string): string => `
   case when ${todo}.state = 'pending' and ${todo}.due_at is null then
     (select f.client_id is distinct from ${todo}.client_id from todos f
       where f.line = ${todo}.line and f.front) end as "behindOther",
-  case when ${todo}.state = 'failed' and ${todo}.finished_at is not null then
+  case when ${todo}.state in ('failed', 'rejected') and ${todo}.finished_at is not null then
     (select r.id from todos r where r.retry_of = ${todo}.id) end as "retriedAs"`
 
 /** The columns of {@link Documents}. Where it is `large`, its documents are read by a statement of their own. */
