@@ -346,9 +346,18 @@ export type EventVerb = Verb | 'send'
 
 export const rule = (verb: Verb): Rule => VERBS[verb]
 
-/** What this event is to those outside; null for one that they are not told of. */
-export const shownAs = (verb: EventVerb): Shown | null =>
-  verb === 'send' ? 'status' : rule(verb).shown
+/** Its row, or null for a `send` and for what a node of a later version wrote: a verb not known here. */
+const knownRule = (verb: EventVerb): Rule | null =>
+  (VERBS as Partial<Record<EventVerb, Rule>>)[verb] ?? null
+
+/**
+ * What this event is to those outside; null for one that they are not told of. One of a later version is
+ * told as the state that it says, which a client may know already.
+ */
+export const shownAs = (verb: EventVerb): Shown | null => {
+  const known = knownRule(verb)
+  return known ? known.shown : 'status'
+}
 
 /** The verbs that make a todo's status anew: those that may lead elsewhere, and words of its agent. */
 export const STATUS_VERBS: readonly Verb[] = VERB_NAMES.filter(
@@ -359,13 +368,16 @@ export const STATUS_VERBS: readonly Verb[] = VERB_NAMES.filter(
  * Whether an event with this verb is a transition. A takeover and the loss of a holder are, although the
  * state stays.
  */
-export const isTransition = (verb: EventVerb): boolean =>
-  verb === 'send' || rule(verb).to !== 'same' || rule(verb).lease === 'clear'
+export const isTransition = (verb: EventVerb): boolean => {
+  const known = knownRule(verb)
+  return known?.to !== 'same' || known.lease === 'clear'
+}
 
 /** Whether this verb says that the work moved, and so stamps `progress_at`. */
 export const stampsProgress = (verb: EventVerb): boolean => {
-  if (verb === 'send') return false
-  const { progress, attempt, lease } = rule(verb)
+  const known = knownRule(verb)
+  if (!known) return false
+  const { progress, attempt, lease } = known
   return progress === true || attempt === 'open' || lease === 'renew' || lease === 'offer'
 }
 
