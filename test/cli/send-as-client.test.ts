@@ -50,6 +50,6 @@ test('without waiting it prints the id; with --json the task; a wrong queue or p
   ])
   expect(sent).toMatchObject({ code: 0, stdout: expect.stringMatching(/^[0-9a-f-]{36}\n$/) })
   expect(JSON.parse(json.stdout)).toMatchObject({ status: { state: 'TASK_STATE_SUBMITTED' } })
-  expect(priority).toMatchObject({ code: 6, stderr: expect.stringContaining('--priority') })
+  expect(priority).toMatchObject({ code: 6, stderr: expect.stringContaining('only priority 1') })
   expect(nowhere.code).not.toBe(0)
 })

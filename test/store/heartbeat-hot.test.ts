@@ -108,7 +108,8 @@ test('nor do those of a holder that waits, and it is parked when they stop, not 
     await pass(id, 10)
     if (await beat(id, undefined, 'hold')) spared += 1
   }
-  expect(spared).toBeGreaterThanOrEqual(17)
+  // An update that finds its page full is not hot either.
+  expect(spared).toBeGreaterThanOrEqual(15)
   await pass(id, 290)
   expect(await transitionDue(database, 'park', { limit: 10 })).toEqual([])
   await pass(id, 11)
