@@ -1,5 +1,6 @@
 /** The board's own reader of its feed, as the browser runs it, against a real server. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { createFrameCompleter } from '../../src/agent-kit/connection/event-stream.ts'
 import { createAuth } from '../../src/http/request/auth.ts'
 import { createFeeds } from '../../src/http/stream/feeds.ts'
 import { createReauthorizer } from '../../src/http/stream/reauthorize.ts'
@@ -19,8 +20,12 @@ Object.assign(globalThis, {
   addEventListener: window.addEventListener.bind(window),
   removeEventListener: window.removeEventListener.bind(window),
 })
-const path = new URL('../../src/http/board/assets/scripts/feed/follow.js', import.meta.url).href
-const { createParser, follow } = (await import(path)) as Reader
+const script = (name: string): Promise<unknown> =>
+  import(new URL(`../../src/http/board/assets/scripts/feed/${name}`, import.meta.url).href)
+const { createParser, follow } = (await script('follow.js')) as Reader
+const frames = (await script('frames.js')) as {
+  createFrameCompleter: typeof createFrameCompleter
+}
 
 const start = async () => {
   const feed = createLiveFeed()
@@ -69,6 +74,30 @@ test('an event is read whole, however the bytes of its stream are cut', () => {
     expect(events).toEqual([{ id: '1', event: 'a', data: '{"x":\n1}' }, { id: '2' }, { data: 'y' }])
     expect(retries).toEqual([5])
   }
+})
+
+test('frames without data are completed by the board as by the kit, however they are cut', () => {
+  const text = 'id: 1\n\nid: 2\ndata: x\n\ndata: y\nid: 3\n\n: ping\n\nevent: e\nid: 4\n\nid\n\n'
+  const whole = text.replace('id: 1\n', 'id: 1\ndata:\n').replace('id: 4\n', 'id: 4\ndata:\n')
+  for (const createCompleter of [frames.createFrameCompleter, createFrameCompleter]) {
+    for (let cut = 1; cut <= text.length; cut++) {
+      const complete = createCompleter()
+      let completed = ''
+      for (let at = 0; at < text.length; at += cut) completed += complete(text.slice(at, at + cut))
+      expect(completed).toBe(whole)
+    }
+  }
+})
+
+test('an event without an end is no event of the feed', () => {
+  const parse = createParser(
+    () => undefined,
+    () => undefined,
+  )
+  const feed = () => {
+    for (let n = 0; n < 11; n += 1) parse(`data: ${'x'.repeat(100_000)}\n`)
+  }
+  expect(feed).toThrow('max buffer size')
 })
 
 test('a board that lost its connection says so, and misses and repeats nothing', async () => {

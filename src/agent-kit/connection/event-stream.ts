@@ -134,9 +134,9 @@ async function* readOnce(
 
 /**
  * Gives frames that have an id and no data an empty one. To the standard such a frame is a position to
- * resume from, and a stream begins with it; the parser would drop it, id and all.
+ * resume from, and a stream begins with it; the parser would drop it, id and all. The board has the same.
  */
-const createFrameCompleter = (): ((text: string) => string) => {
+export const createFrameCompleter = (): ((text: string) => string) => {
   let begun = ''
   let hasId = false
   let hasData = false

@@ -21,6 +21,7 @@ const TYPES: Record<string, string> = {
 
 /** The names that a file may import, and the library's file that each stands for. */
 const LIBRARIES: Record<string, string> = {
+  'eventsource-parser': 'eventsource-parser/dist/index.js',
   'lit/html.js': 'lit-html/lit-html.js',
   'lit/directives/guard.js': 'lit-html/directives/guard.js',
   'lit/directives/keyed.js': 'lit-html/directives/keyed.js',
@@ -78,17 +79,24 @@ const packageFolders = (): Record<string, string> => {
   const lit = require.resolve('lit')
   const litHtml = createRequire(lit).resolve('lit-html')
   return {
+    'eventsource-parser': folderWith(
+      'package.json',
+      dirname(require.resolve('eventsource-parser')),
+    ),
     'lit-html': folderWith('lit-html.js', dirname(dirname(litHtml))),
     uplot: folderWith('package.json', dirname(require.resolve('uplot'))),
   }
 }
 
-/** The script with its imports by name turned into addresses, which is all that browsers know. */
-const withAddresses = (script: string): string =>
+/**
+ * The script with its imports by name turned into addresses, which is all that browsers know. `up` leads
+ * from the script's folder to that of the board.
+ */
+const withAddresses = (script: string, up = './'): string =>
   script.replace(/(\bfrom\s*|\bimport\s*)'([^'./][^']*)'/g, (whole, word, name) => {
     const file = Object.hasOwn(LIBRARIES, name) ? LIBRARIES[name] : undefined
     if (file === undefined) throw new Error(`the board may not import ${whole}`)
-    return `${word}'./vendor/${file}'`
+    return `${word}'${up}vendor/${file}'`
   })
 
 /** Path → type and content. */
@@ -105,10 +113,11 @@ const readAll = (): Map<string, { type: string; content: string }> => {
     add(`/board/${name}`, join(folder, 'styles', name))
   }
   for (const name of readdirSync(join(folder, 'scripts'))) {
-    add(`/board/${name}`, join(folder, 'scripts', name), withAddresses)
+    add(`/board/${name}`, join(folder, 'scripts', name), (text) => withAddresses(text))
   }
   for (const name of readdirSync(join(folder, 'scripts', 'feed'))) {
-    add(`/board/feed/${name}`, join(folder, 'scripts', 'feed', name))
+    const file = join(folder, 'scripts', 'feed', name)
+    add(`/board/feed/${name}`, file, (text) => withAddresses(text, '../'))
   }
   const packages = packageFolders()
   for (const name of VENDORED) {

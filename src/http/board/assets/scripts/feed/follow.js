@@ -3,36 +3,33 @@
  * server's comments and the status of a refusal: a connection that has gone silent could not be told
  * from one on which nothing happens.
  */
+import { createParser as createEventParser } from 'eventsource-parser'
+import { createFrameCompleter } from './frames.js'
 
 /** The server sends something at least every 15 s, even if only a comment. */
 const SILENCE_MS = 40_000
 const MAX_RETRY_MS = 30_000
 
-/** Splits an event stream into events; feed it text as it comes. */
+/** More than any event of the feed; a stream beyond it is none. */
+const MAX_EVENT_CHARACTERS = 1_000_000
+
+/** Splits an event stream into events; feed it text as it comes. Throws where an event has no end. */
 export const createParser = (onEvent, onRetry) => {
-  let rest = ''
-  let event = {}
-
-  const line = (text) => {
-    if (text === '') {
-      if (event.id !== undefined || event.data !== undefined) onEvent(event)
-      event = {}
-      return
-    }
-    const colon = text.indexOf(':')
-    if (colon === 0) return
-    const field = colon < 0 ? text : text.slice(0, colon)
-    const value = colon < 0 ? '' : text.slice(colon + 1).replace(/^ /, '')
-    if (field === 'data') event.data = event.data === undefined ? value : `${event.data}\n${value}`
-    else if (field === 'retry') onRetry(Number(value))
-    else if (field === 'id' || field === 'event') event[field] = value
-  }
-
-  return (text) => {
-    const lines = (rest + text).split('\n')
-    rest = lines.pop()
-    for (const text of lines) line(text.replace(/\r$/, ''))
-  }
+  const complete = createFrameCompleter()
+  const parser = createEventParser({
+    onEvent: ({ id, event, data }) =>
+      onEvent({
+        ...(id !== undefined && { id }),
+        ...(event !== undefined && { event }),
+        ...(data !== '' && { data }),
+      }),
+    onRetry,
+    onError: (error) => {
+      if (error.type === 'max-buffer-size-exceeded') throw error
+    },
+    maxBufferSize: MAX_EVENT_CHARACTERS,
+  })
+  return (text) => parser.feed(complete(text))
 }
 
 /**
@@ -80,7 +77,7 @@ export const follow = async (
       const parse = createParser(
         (read) => events.push(read),
         (ms) => {
-          if (ms >= 0) retryMs = ms
+          retryMs = ms
         },
       )
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader()
