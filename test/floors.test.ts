@@ -207,6 +207,7 @@ test('each library has its home', () => {
     commander: /^cli\//,
     undici: /^webhook\/post\.ts$/,
     'ipaddr.js': /^(webhook\/guard|http\/request\/dead-peers)\.ts$/,
+    'rate-limiter-flexible': /^store\/admin\/rate-limits\.ts$/,
     croner: /^service\/schedules\/cron\.ts$/,
     'ajv/dist/2020.js': /^service\/schemas\/worker\.ts$/,
   }

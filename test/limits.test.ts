@@ -62,7 +62,7 @@ const starved = inFile('service/schemas/thread.ts', 'STARVED_FACTOR')
 const checksOf = (name: string): number => inFile('service/schemas/answers.ts', name)
 const workerOf = (name: string): number => inFile('service/schemas/worker.ts', name)
 const bodyRoom = (name: string): number => inFile('http/bounds/body-room.ts', name)
-const login = (name: string): number => inFile('http/board/login.ts', name)
+const failures = (name: string): number => inFile('service/board/log-in-failures.ts', name)
 const effectNames = (
   /effects = z\.array\(name\.max\((\d+)\)\)\.max\((\d+)\)/.exec(
     fs.readFileSync('src/protocol/json/fields.ts', 'utf8'),
@@ -257,11 +257,9 @@ const LIMITS: Readonly<Record<string, Readonly<Record<string, readonly number[]>
       30,
     ],
     "how long a webhook outlives its endpoint's right to the task": [],
-    'failed log-ins to the board from one address, or from the 2^64 of IPv6 that begin alike': [
-      login('MAX_FAILURES'),
-    ],
-    'failed log-ins to the board with one token': [login('MAX_FAILURES')],
-    'addresses, and tokens, whose failures are remembered': [login('MAX_REMEMBERED')],
+    'failed log-ins to the board from one address, or from the 2^64 of IPv6 that begin alike, over all nodes':
+      [failures('MAX_FAILURES')],
+    'failed log-ins to the board with one token, over all nodes': [failures('MAX_FAILURES')],
     'origins whose pages may call the APIs from a browser': [],
     'what a page token opens': [],
     'proxies that are believed about an address': [inFile('config.ts', 'MAX_PROXIES')],

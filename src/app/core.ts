@@ -105,7 +105,7 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
   const schemas = createAnswerSchemas({ log })
   const reply = createReply({ ...shared, conversations, push, schemas })
   const keys = createKeys(shared)
-  const sendRate = createSendRate()
+  const sendRate = createSendRate(shared)
   const submitter = createSubmitter({ ...shared, reply, conversations, sendRate, keys })
   const sweepRunner = createSweepRunner(shared)
   const revocation = createRevocation({ ...shared, sweepRunner })

@@ -33,6 +33,7 @@ const fresh = async <T>(
   config = {},
   databaseUrl = app.databaseUrl,
 ): Promise<T> => {
+  await app.sql('delete from rate_limits')
   const node = await startNode(databaseUrl, { config: testConfig(config) })
   try {
     return await work(node)
@@ -49,6 +50,26 @@ test('after ten failures an address is told to wait, at once or one by one', () 
     expect(late.status).toBe(429)
     expect(Number(late.headers.get('retry-after'))).toBeGreaterThan(0)
     expect((await spend(url, 'x'.repeat(43))).status).toBe(429)
+  }))
+
+test('failures are counted over all nodes, and what is past them costs the database nothing', () =>
+  fresh(async (one) => {
+    const other = await startNode(app.databaseUrl)
+    try {
+      const token = wrong()
+      for (let i = 0; i < 5; i += 1) expect(await statusOf(login(one.url, token))).toBe(401)
+      for (let i = 0; i < 5; i += 1) expect(await statusOf(login(other.url, token))).toBe(401)
+      for (const { url } of [one, other]) {
+        expect(await statusOf(login(url, token))).toBe(429)
+        expect(await statusOf(login(url, wrong()))).toBe(429)
+      }
+      const counts = () => app.sql('select key, points from rate_limits order by key')
+      const before = await counts()
+      await Promise.all([one, other].map(({ url }) => wrongs(url, 20)))
+      expect(await counts()).toEqual(before)
+    } finally {
+      await other.stop()
+    }
   }))
 
 test('good tokens and one-time links are not locked out by the failures of others at their address', () =>

@@ -107,6 +107,7 @@ test('starts that race migrate an empty database once', async () => {
       '0019_budgets',
       '0020_parked_holders',
       '0021_schedules',
+      '0022_rate_limits',
     ])
     expect(await pendingMigrations(clone.url)).toEqual([])
   } finally {

@@ -21,6 +21,7 @@ import {
 import { readEndpointByHash } from '../../store/admin/endpoints.ts'
 import type { Parts } from '../parts.ts'
 import type { Authenticate } from '../registry.ts'
+import { createLogInFailures, type LogInFailures } from './log-in-failures.ts'
 import { hashOf, isSecret, newSecret } from './secret.ts'
 
 /** A session of the board, without its secret. */
@@ -36,6 +37,7 @@ export interface BoardSession {
 
 export interface BoardSessions {
   sessionSeconds: number
+  failures: LogInFailures
   /** A code that logs an operator in once, within this many seconds. */
   issueCode(seconds: number): Promise<string>
   /**
@@ -88,6 +90,7 @@ export const createBoardSessions = (parts: BoardSessionsParts): BoardSessions =>
 
   return {
     sessionSeconds: SESSION_SECONDS,
+    failures: createLogInFailures(parts),
 
     issueCode: async (seconds) => {
       const secret = newSecret()

@@ -155,7 +155,8 @@ export const createOperatorService = (parts: OperatorParts): OperatorService => 
     },
     answer: async (id, message, caller, question) => {
       const senderId = caller.kind === 'endpoint' ? caller.endpoint.id : null
-      if (caller.kind === 'endpoint') sendRate.spend(caller.endpoint)
+      const limited = caller.kind === 'endpoint' && sendRate.spend(caller.endpoint)
+      if (limited) await limited
       return reply({ id, message, scope: watchScope(caller, 'answer'), senderId, question })
     },
     fork: (id, children) => {

@@ -7,6 +7,7 @@
  */
 import { interruptTtlSeconds } from '../../domain/policy.ts'
 import type { FeedEvent } from '../../domain/todo.ts'
+import { expireRateLimits } from '../../store/admin/rate-limits.ts'
 import type { Moved } from '../../store/move/move.ts'
 import { countTodos } from '../../store/todos/counts.ts'
 import { sequenceEvents } from '../../store/todos/events.ts'
@@ -170,6 +171,7 @@ export const createSweep = (parts: SweepParts): Sweep => {
         if (deleted < TIDY_BATCH) break
       }
       counted('idempotency_keys', gone)
+      await expireRateLimits(database, TIDY_BATCH)
       const { deleted, more } = await retention.sweep()
       counted('retention', deleted)
       return more ? 'more' : 'all'

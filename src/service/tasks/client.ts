@@ -125,7 +125,8 @@ export const createClientService = (parts: ClientParts): ClientService => {
         return submitter.submit(send, queue, endpoint, vetted(send, endpoint))
       }
       checkForTask(send)
-      sendRate.spend(endpoint)
+      const limited = sendRate.spend(endpoint)
+      if (limited) await limited
       const key = await keys.of(send, null, endpoint.id)
       return reply({
         id: message.taskId,

@@ -1,34 +1,41 @@
 /**
- * Limits how many new tasks an endpoint may send a minute. Each node counts for itself: this is a
- * brake on a client that runs wild, not an account. Tokens come back evenly, so a burst is followed
- * by calm.
+ * Limits how many new tasks an endpoint may send a minute, and messages to live ones, over all nodes: a
+ * brake on a client that runs wild, not an account.
  */
 import type { Endpoint } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
+import { createRateLimit, type RateLimit } from '../../store/admin/rate-limits.ts'
+import type { Parts } from '../parts.ts'
 
-/** How many endpoints are remembered; a forgotten one starts again with a full minute's worth. */
-const MAX_ENDPOINTS = 10_000
+/** How many different limits are kept ready. */
+const MAX_LIMITS = 1000
 
 export interface SendRate {
-  /** Spends one token. Refuses: rate_limited, with the seconds until one more is allowed. */
-  spend(endpoint: Pick<Endpoint, 'id' | 'sendPerMinute'>): void
+  /**
+   * Counts one; undefined, at once, for an endpoint without a limit. Refuses: rate_limited, with the
+   * seconds until more are let in.
+   */
+  spend(endpoint: Pick<Endpoint, 'id' | 'sendPerMinute'>): Promise<void> | undefined
 }
 
-export const createSendRate = (now: () => number = () => performance.now()): SendRate => {
-  const buckets = new Map<string, { tokens: number; at: number }>()
+export const createSendRate = ({ database }: Pick<Parts, 'database'>): SendRate => {
+  const limits = new Map<number, RateLimit>()
+
+  const limitOf = (perMinute: number): RateLimit => {
+    const limit = limits.get(perMinute) ?? createRateLimit(database, 'send', perMinute)
+    if (limits.size >= MAX_LIMITS) limits.clear()
+    limits.set(perMinute, limit)
+    return limit
+  }
+
+  const spend = async (id: string, perMinute: number): Promise<void> => {
+    const waitMs = await limitOf(perMinute).spend(id)
+    if (waitMs === 0) return
+    throw new Refusal('rate_limited', { retryAfterSeconds: Math.ceil(waitMs / 1000) })
+  }
+
   return {
-    spend: ({ id, sendPerMinute }) => {
-      if (sendPerMinute === null) return
-      const known = buckets.get(id) ?? { tokens: sendPerMinute, at: now() }
-      const refilled = known.tokens + ((now() - known.at) / 60_000) * sendPerMinute
-      const tokens = Math.min(sendPerMinute, refilled)
-      const left = tokens < 1 ? tokens : tokens - 1
-      buckets.delete(id)
-      buckets.set(id, { tokens: left, at: now() })
-      if (buckets.size > MAX_ENDPOINTS) buckets.delete(buckets.keys().next().value!)
-      if (tokens >= 1) return
-      const retryAfterSeconds = Math.max(1, Math.ceil(((1 - tokens) / sendPerMinute) * 60))
-      throw new Refusal('rate_limited', { retryAfterSeconds })
-    },
+    spend: ({ id, sendPerMinute }) =>
+      sendPerMinute === null ? undefined : spend(id, sendPerMinute),
   }
 }

@@ -124,7 +124,8 @@ export const createSubmitter = (parts: SubmitterParts): Submitter => {
       const send = client ? { ...given, message: withoutAnswerer(given.message) } : given
       const clientId = client?.id ?? null
       const author = authorOf(client, send.author)
-      if (client) sendRate.spend(client)
+      const limited = client && sendRate.spend(client)
+      if (limited) await limited
       await checkOptions(parts, send, queue, client)
       const { message } = send
       const key = await keys.of(send, queue.policy, clientId)

@@ -66,7 +66,7 @@ export const checkDatabase = async ({ read }: Reader): Promise<Finding> => {
 
 const TABLES = [
   'answer_links artifacts attempts board_codes board_sessions deliveries details endpoints events',
-  'feed_horizons idempotency_keys installation_keys messages push_configs queues remains schedules settings',
+  'feed_horizons idempotency_keys installation_keys messages push_configs queues rate_limits remains schedules settings',
   'todo_counted todo_counts todos',
 ].flatMap((line) => line.split(' '))
 

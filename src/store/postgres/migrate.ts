@@ -27,6 +27,7 @@ import * as authors from '../../../migrations/0018_authors.ts'
 import * as budgets from '../../../migrations/0019_budgets.ts'
 import * as parkedHolders from '../../../migrations/0020_parked_holders.ts'
 import * as schedules from '../../../migrations/0021_schedules.ts'
+import * as rateLimits from '../../../migrations/0022_rate_limits.ts'
 import { sleep } from '../../base/time.ts'
 
 interface Migration {
@@ -63,6 +64,7 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0019_budgets', ...budgets, down },
   { name: '0020_parked_holders', ...parkedHolders, down },
   { name: '0021_schedules', ...schedules, down },
+  { name: '0022_rate_limits', ...rateLimits, down },
 ]
 
 /** The database was migrated by a newer switchboard than this one. */
