@@ -4,7 +4,8 @@
  */
 import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
-import { backoffMs, createNudge, every, sleep } from '../base/time.ts'
+import { backoffMs, every, sleep } from '../base/time.ts'
+import { Waiter } from '../base/wait/waiter.ts'
 import { Refusal } from '../domain/errors.ts'
 import type { Sweep } from '../service/sweeps/sweeps.ts'
 import type { Health, Worker } from './supervisor.ts'
@@ -121,20 +122,20 @@ const sequencing = async (
   { onCommitted, sequenceMs }: WorkerParts,
   signal: AbortSignal,
 ): Promise<void> => {
-  const committed = createNudge()
-  const off = onCommitted(committed.nudge)
+  const committed = new Waiter()
+  const off = onCommitted(() => committed.wake())
   try {
     while (!signal.aborted) {
-      if (committed.isPending()) await sleep(FIRST_MS, signal).catch(() => {})
+      if (committed.isWoken) await sleep(FIRST_MS, signal).catch(() => {})
       committed.clear()
       const nextAt = performance.now() + GATHER_MS
       const sequenced = await place()
       // Whoever has the turn may have looked before our commit, so it has to be tried again.
-      if (sequenced === 'not our turn') committed.nudge()
+      if (sequenced === 'not our turn') committed.wake()
       // Thousands may have been told of these events by now, and that time counts.
       const restMs = sequenced === 'more' ? 0 : Math.max(0, nextAt - performance.now())
       await sleep(restMs, signal).catch(() => {})
-      if (sequenced !== 'more') await committed.wait(sequenceMs, signal)
+      if (sequenced !== 'more') await committed.sleep(sequenceMs, signal)
     }
   } finally {
     off()

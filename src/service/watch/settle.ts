@@ -4,6 +4,7 @@
  * was lost, or late by seconds.
  */
 
+import { lookUntil, Waiter } from '../../base/wait/waiter.ts'
 import { EVERYTHING } from '../../domain/endpoint.ts'
 import { orNotFound } from '../../domain/errors.ts'
 import { settled } from '../../domain/lifecycle.ts'
@@ -25,13 +26,24 @@ interface SettleParts {
   onFoundByPoll: () => void
 }
 
-interface Waiter {
-  id: string
-  after: number
+/** Somebody who waits for a todo to be settled by an event after `after`. */
+class SettleWaiter extends Waiter {
+  readonly id: string
+  readonly after: number
   /** Its own first read is over. What it would have found came before anybody waited for a wake. */
   looked: boolean
-  done(view: TodoView): void
+  /** What the reader has found for it. */
+  view: TodoView | null = null
+
+  constructor(id: string, after: number, looked: boolean) {
+    super()
+    this.id = id
+    this.after = after
+    this.looked = looked
+  }
 }
+
+const isThere = (view: TodoView | null): boolean => view !== null
 
 /** Counts what the poll found, unless its wake comes a moment later. */
 const createPollFinds = (onFoundByPoll: () => void) => {
@@ -52,7 +64,7 @@ const createPollFinds = (onFoundByPoll: () => void) => {
 }
 
 export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettleParts) => {
-  const waiting = new Map<string, Set<Waiter>>()
+  const waiting = new Map<string, Set<SettleWaiter>>()
   const pollFinds = createPollFinds(onFoundByPoll)
   let woken = new Set<string>()
   /** Those that are being read. */
@@ -89,7 +101,8 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
     for (const [index, waiter] of ended.entries()) {
       // Each answer is written out before the next is made, since it may be large.
       if (index > 0) await new Promise((resolve) => setImmediate(resolve))
-      waiter.done(view)
+      waiter.view = view
+      waiter.wake()
     }
   }
 
@@ -116,35 +129,38 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
     }
   }
 
+  /** What the reader has handed it; before that, once, what it reads itself. */
+  const look = async (waiter: SettleWaiter): Promise<TodoView | null> => {
+    if (waiter.view || waiter.looked) return waiter.view
+    const view = orNotFound(await readView(database, waiter.id, EVERYTHING))
+    waiter.looked = true
+    return settled(view.todo) && view.todo.statusSeq > waiter.after ? view : waiter.view
+  }
+
+  const remove = (waiter: SettleWaiter): void => {
+    const waiters = waiting.get(waiter.id)
+    waiters?.delete(waiter)
+    if (!waiters || waiters.size > 0) return
+    waiting.delete(waiter.id)
+    polled.delete(waiter.id)
+  }
+
   const settle = async (id: string, after: number, signal: AbortSignal): Promise<TodoView> => {
-    let off: () => void = () => {}
-    const looked = after === 1 && isUnchanged(id)
-    const waiter: Waiter = { id, after, looked, done: () => {} }
-    const waited = new Promise<TodoView>((resolve, reject) => {
-      waiter.done = resolve
-      const waiters = waiting.get(id) ?? new Set()
-      waiting.set(id, waiters.add(waiter))
-      const onAbort = (): void => reject(signal.reason)
-      signal.addEventListener('abort', onAbort, { once: true })
-      off = () => {
-        signal.removeEventListener('abort', onAbort)
-        waiters.delete(waiter)
-        if (waiters.size > 0) return
-        waiting.delete(id)
-        polled.delete(id)
-      }
-    })
-    waited.catch(() => {})
+    signal.throwIfAborted()
+    const waiter = new SettleWaiter(id, after, after === 1 && isUnchanged(id))
+    // It is added before it looks, so what happens during that read is not missed.
+    const waiters = waiting.get(id) ?? new Set()
+    waiting.set(id, waiters.add(waiter))
     try {
-      signal.throwIfAborted()
-      if (looked) return await waited
-      // The waiter was added first, so what happens during this read is not missed.
-      const view = orNotFound(await readView(database, id, EVERYTHING))
-      if (settled(view.todo) && view.todo.statusSeq > after) return view
-      waiter.looked = true
-      return await waited
+      const view = await lookUntil(waiter, {
+        look: () => look(waiter),
+        isEnough: isThere,
+        signal,
+      })
+      if (view === null) throw signal.reason
+      return view
     } finally {
-      off()
+      remove(waiter)
     }
   }
 
