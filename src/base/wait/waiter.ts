@@ -44,8 +44,11 @@ export class Waiter {
         this.#end = null
         resolve()
       }
+      // A timer drops fractions, and would end a little before its time.
       const timer =
-        ms === Number.POSITIVE_INFINITY ? undefined : setTimeout(end, Math.min(ms, LONGEST_MS))
+        ms === Number.POSITIVE_INFINITY
+          ? undefined
+          : setTimeout(end, Math.min(Math.ceil(ms), LONGEST_MS))
       signal.addEventListener('abort', end, { once: true })
       this.#end = end
     })

@@ -8,6 +8,7 @@ import { Waiter } from '../../base/wait/waiter.ts'
 import { CLAIMABLE_COUNTS } from '../../store/move/pick.ts'
 import { statement } from '../../store/postgres/database.ts'
 import { topics } from '../../store/wake/topics.ts'
+import type { Poll } from '../chores.ts'
 import type { Parts } from '../parts.ts'
 
 /** What a claim waits for: a todo in one of these queues, and a slot within these limits. */
@@ -27,6 +28,8 @@ export interface Waiters {
   /** It waits no longer; a wake that it has not looked after goes to the next one. */
   remove(waiter: ClaimWaiter): void
   count(): number
+  /** Wakes as many as there are todos to claim. */
+  poll: Poll
   start(): void
   stop(): void
 }
@@ -100,10 +103,6 @@ export const createWaiters = ({
     for (const { queue, count } of found) wakeUp(`queue:${queue}`, count)
   }
 
-  const poll = (): void => {
-    wakeByCounts().catch(() => {}) // The database is away; the next poll asks again.
-  }
-
   return {
     add: (wanted) => {
       const entry = new ClaimWaiter(wanted)
@@ -119,10 +118,8 @@ export const createWaiters = ({
       if (entry.wokenBy !== null) wakeUp(entry.wokenBy, 1)
     },
     count: () => entries.size,
+    poll: { everyMs: pollMs, look: wakeByCounts },
     start: () => {
-      const timer = setInterval(poll, pollMs)
-      timer.unref()
-      offs.push(() => clearInterval(timer), wakes.onLost(poll))
       for (const topic of [topics.queue, topics.slots]) {
         offs.push(wakes.onPrefix(topic.prefix, (name, count) => wakeUp(topic(name), count)))
       }

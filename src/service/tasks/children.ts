@@ -22,6 +22,7 @@ import { type Moved, tryTransition } from '../../store/move/move.ts'
 import type { Session } from '../../store/postgres/database.ts'
 import { readChildrenMade } from '../../store/todos/repeats.ts'
 import { topics } from '../../store/wake/topics.ts'
+import { type Checks, createChecks } from '../chores.ts'
 import { countEnded } from '../count-ended.ts'
 import type { Parts } from '../parts.ts'
 import { sweepEach } from '../sweep-runner.ts'
@@ -38,6 +39,7 @@ export interface NewChild {
 }
 
 const MAX_DEPTH = 8
+const AT_ONCE = [0]
 const MAX_LIVE_CHILDREN = 1000
 
 /** What both allow; null is everything. */
@@ -88,6 +90,8 @@ export interface ChildTasks {
   join(parentId: string, children: readonly string[], move: () => Promise<Moved>): Promise<Todo>
   /** Wakes parents that missed it, and goes on with cascades cut short; how many todos. */
   sweep(): Promise<number>
+  /** The parents of which a child has ended. */
+  checks: Checks
   start(): void
   stop(): void
 }
@@ -116,7 +120,7 @@ const madeBefore = async (
 }
 
 export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
-  const { database, registry, wakes, metrics, log, stuckRows } = parts
+  const { database, registry, wakes, metrics, stuckRows } = parts
   let off: () => void = () => {}
 
   /** The parent is locked, so nobody else gives it children meanwhile. */
@@ -162,6 +166,7 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
   const look = async (parentId: string): Promise<void> => {
     await tryTransition(database, 'joined', parentId, {})
   }
+  const checks = createChecks({ of: 'todo', check: look })
 
   return {
     fork: async (children, once, lock) => {
@@ -225,12 +230,9 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
       const wake = async (id: string) => (await tryTransition(database, 'joined', id, {})) !== null
       return orphans + (await sweepEach((due) => readStalledJoins(database, due), wake, notMoved))
     },
+    checks,
     start: () => {
-      off = wakes.onPrefix(topics.parent.prefix, (parentId) => {
-        look(parentId).catch((error: unknown) => {
-          if (!isRefusal(error)) log.warn({ todo: parentId, err: error }, 'a join was not told')
-        })
-      })
+      off = wakes.onPrefix(topics.parent.prefix, (parentId) => checks.ask(parentId, AT_ONCE))
     },
     stop: () => off(),
   }

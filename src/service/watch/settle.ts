@@ -71,7 +71,7 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
   let underWay: ReadonlySet<string> = new Set()
   /** Those that the poll asks about and no wake has come for since. */
   const polled = new Set<string>()
-  let reading = false
+  let reading: Promise<void> | null = null
   let isDue = false
 
   const readWoken = async (): Promise<void> => {
@@ -111,22 +111,31 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
     isDue = true
     setTimeout(() => {
       isDue = false
-      void readAllWoken()
+      readNow()
     }, AGAIN_MS).unref()
   }
 
-  const readAllWoken = async (): Promise<void> => {
-    if (reading) return
-    reading = true
-    try {
-      while (woken.size > 0) await readWoken()
-    } catch {
-      // The database is away, and the wakes are spent: they are read again soon, not at the poll.
-      readAgain()
-    } finally {
-      reading = false
-      underWay = new Set()
-    }
+  /** One reading at a time, which goes on for as long as wakes come. Rejects where it failed. */
+  const readAllWoken = (): Promise<void> => {
+    if (woken.size === 0) return reading ?? Promise.resolve()
+    reading ??= (async () => {
+      try {
+        while (woken.size > 0) await readWoken()
+      } catch (error) {
+        // The database is away, and the wakes are spent: they are read again soon, not at the poll.
+        readAgain()
+        throw error
+      } finally {
+        reading = null
+        underWay = new Set()
+      }
+    })()
+    return reading
+  }
+
+  /** For a wake. If it fails it is read again soon; the poll tells of it. */
+  const readNow = (): void => {
+    readAllWoken().catch(() => {})
   }
 
   /** What the reader has handed it; before that, once, what it reads itself. */
@@ -164,24 +173,25 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
     }
   }
 
-  const readAll = (): void => {
+  const readAll = async (): Promise<void> => {
     for (const id of waiting.keys()) woken.add(id)
-    if (woken.size > 0) void readAllWoken()
+    await readAllWoken()
   }
 
   return {
     settle,
-    poll: (): void => {
+    /** Rejects where the read failed. */
+    poll: async (): Promise<void> => {
       for (const id of waiting.keys()) {
         // What a wake has asked for is found by it, however long the read takes.
         if (!woken.has(id) && !underWay.has(id)) polled.add(id)
       }
-      readAll()
+      await readAll()
     },
     /** After wakes may have been missed, which is itself a wake for everybody. */
     lookAtAll: (): void => {
       polled.clear()
-      readAll()
+      readAll().catch(() => {})
     },
     start: (wakes: Wakes): (() => void)[] => [
       wakes.onPrefix(topics.settled.prefix, (id) => {
@@ -190,7 +200,7 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
         if (!waiting.has(id)) return
         woken.add(id)
         // Wakes of one moment share a read.
-        if (woken.size === 1) setImmediate(() => void readAllWoken())
+        if (woken.size === 1) setImmediate(readNow)
       }),
     ],
   }
