@@ -35,6 +35,7 @@ import { SSE_RETRY_MS } from './service/operator/settings.ts'
 import type { Registry } from './service/registry.ts'
 import type { Sweep } from './service/sweeps/sweeps.ts'
 import type { Hook } from './service/watch/hooks.ts'
+import { migrate, requireMigrated } from './store/postgres/migrate.ts'
 import { topics } from './store/wake/topics.ts'
 import type { Wakes } from './store/wake/wake.ts'
 
@@ -243,4 +244,18 @@ export const createNode = (options: NodeOptions): Switchboard => {
 }
 
 /** A node as the package offers it (docs/api.md). */
-export const createSwitchboard = (options: SwitchboardOptions): Switchboard => createNode(options)
+export const createSwitchboard = ({
+  migrate: migrates = false,
+  ...options
+}: SwitchboardOptions): Switchboard => {
+  const node = createNode(options)
+  const { databaseUrl, directUrl = null, pooled = false } = options
+  return {
+    ...node,
+    start: async () => {
+      if (!migrates) await requireMigrated(directUrl ?? databaseUrl)
+      else await migrate(directUrl ?? databaseUrl, { pooled: pooled && directUrl === null })
+      return node.start()
+    },
+  }
+}

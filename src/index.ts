@@ -9,6 +9,7 @@ export type {
   AskOptions,
   Context,
   EventOptions,
+  JoinOptions,
   NewChild,
   Outcome,
 } from './agent-kit/context.ts'
@@ -17,14 +18,17 @@ export {
   AnswerTimeout,
   AttemptAborted,
   AttemptEnded,
+  BudgetExhausted,
   ConnectionError,
   DocumentError,
+  EffectDenied,
   NonRetryable,
   QuestionWithdrawn,
 } from './agent-kit/errors.ts'
 export type { AgentLog } from './agent-kit/log.ts'
 export type { ToolOptions } from './agent-kit/timeouts.ts'
 export {
+  type Amounts,
   type Artifact,
   type Child,
   type ClaimedTodo,
@@ -41,4 +45,4 @@ export { createSwitchboard, type Facts, type Switchboard } from './app.ts'
 export { ExactNumber } from './base/exact-json.ts'
 export { type Config, ConfigError, readConfig } from './config.ts'
 export type { Hook } from './service/watch/hooks.ts'
-export { migrate } from './store/postgres/migrate.ts'
+export { MigrationsMissing, migrate } from './store/postgres/migrate.ts'

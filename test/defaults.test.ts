@@ -25,6 +25,7 @@ import { putQueue, vend } from '../src/protocol/operator/schema.ts'
 import { MAX_WAIT_MS as SEND_WAIT_MS } from '../src/protocol/v1/methods.ts'
 import { SETTINGS } from '../src/service/operator/settings.ts'
 import { TTL_MS } from '../src/service/registry.ts'
+import { QUESTION_MS } from '../src/store/doctor/reader.ts'
 import {
   DATABASE_DEFAULTS,
   IDLE_IN_TRANSACTION_MS,
@@ -239,6 +240,7 @@ const LIMITS: Readonly<Record<string, string>> = {
   'wait of a statement for a lock': s(lockMs),
   'length of a statement': s(statementMs),
   'silence of the database about a statement': s(lostMs),
+  'one question of the doctor': s(QUESTION_MS),
   'idleness of a transaction': s(IDLE_IN_TRANSACTION_MS),
   'silence of the connection that listens': `${s(KEEP_ALIVE_MS)}, then ${s(ANSWER_MS)} for an answer`,
   'a wake that is lost, of claims, blocking sends and streams': s(pollMs),

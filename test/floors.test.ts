@@ -79,6 +79,7 @@ const MAY: Record<string, readonly string[]> = {
     'app',
     'embedded',
     'agent-kit',
+    'store/doctor/doctor.ts',
     'store/postgres/migrate.ts',
     'store/postgres/probe.ts',
   ],
@@ -93,13 +94,14 @@ const MAY_IMPORT_TYPES: Record<string, readonly string[]> = {
 
 /** Folders within a floor, lowest first; a folder may import itself and what is in rows below it. */
 const INNER: Record<string, readonly (readonly string[])[]> = {
-  store: [['postgres'], ['wake'], ['todos'], ['move'], ['push', 'admin']],
+  store: [['postgres'], ['wake'], ['todos'], ['move/kin'], ['move'], ['push', 'admin'], ['doctor']],
   // `wire` is what every version is written in: rows, their params and paths, errors.
   protocol: [['json'], ['wire'], ['a2a'], ['v1', 'agent', 'operator'], ['v03'], ['v01'], ['.']],
   service: [
     ['.'],
     ['watch', 'push', 'schemas'],
     ['tasks'],
+    ['schedules'],
     ['claims', 'sweeps', 'board'],
     ['operator'],
   ],
@@ -195,6 +197,8 @@ test('each library has its home', () => {
     'json-rpc-2.0': /^rpc\/dispatch\.ts$/,
     express: /^(http\/|app\.ts$)/,
     helmet: /^http\//,
+    cookie: /^http\/board\/login\.ts$/,
+    canonicalize: /^base\/canonical-json\.ts$/,
     'eventsource-parser': /^(agent-kit|cli)\//,
     jose: /^protocol\/a2a\/card-signature\.ts$/,
     'prom-client': /^base\/metrics\.ts$/,
@@ -203,6 +207,7 @@ test('each library has its home', () => {
     commander: /^cli\//,
     undici: /^webhook\/post\.ts$/,
     'ipaddr.js': /^(webhook\/guard|http\/request\/dead-peers)\.ts$/,
+    croner: /^service\/schedules\/cron\.ts$/,
     'ajv/dist/2020.js': /^service\/schemas\/worker\.ts$/,
   }
   const wrong = sources.flatMap(({ name, imports }) =>
@@ -260,8 +265,8 @@ test('the environment is read by the config, the command line and the examples o
 
 test('a stored time is never compared with the clock of this process', () => {
   const wrong = spelledBy(/Date\.now\(\)/).filter(
-    // An id's time is for its place in an index, and is not read again.
-    (name) => !/^(cli\/|agent-kit\/|embedded|base\/uuid)/.test(name),
+    // An id's time is for its place in an index, and is not read again. The doctor compares the clocks.
+    (name) => !/^(cli\/|agent-kit\/|embedded|base\/uuid|store\/doctor\/nodes)/.test(name),
   )
   expect(wrong).toEqual([])
 })

@@ -17,7 +17,11 @@ import {
   PAGE_BYTES,
   READ_BYTES,
 } from '../src/domain/budget.ts'
+import { ANSWER_LEASE } from '../src/domain/policy.ts'
 import { PUSH_CONFIGS_AT_MOST, PUSH_LIMITS } from '../src/domain/push.ts'
+import { SCHEDULES } from '../src/domain/sends/schedule.ts'
+import { PRIORITY, SEND_DELAY } from '../src/domain/sends/send.ts'
+import { MAX_AMOUNT, SPEND_KEYS_KEPT } from '../src/domain/spend.ts'
 import { SMALL_BYTES } from '../src/http/bounds/body-room.ts'
 import { LIMIT_BYTES, TIMEOUT_MS } from '../src/http/request/body.ts'
 import { MAX_STREAMS } from '../src/http/stream/feeds.ts'
@@ -59,6 +63,14 @@ const checksOf = (name: string): number => inFile('service/schemas/answers.ts', 
 const workerOf = (name: string): number => inFile('service/schemas/worker.ts', name)
 const bodyRoom = (name: string): number => inFile('http/bounds/body-room.ts', name)
 const login = (name: string): number => inFile('http/board/login.ts', name)
+const effectNames = (
+  /effects = z\.array\(name\.max\((\d+)\)\)\.max\((\d+)\)/.exec(
+    fs.readFileSync('src/protocol/json/fields.ts', 'utf8'),
+  ) ?? []
+)
+  .slice(1)
+  .map(Number)
+  .toReversed()
 const kept = inFile('service/push/payloads.ts', 'MAX_KEPT')
 
 /** The numbers of each row in the order in which they stand there, answers' codes left out. */
@@ -120,6 +132,7 @@ const LIMITS: Readonly<Record<string, Readonly<Record<string, readonly number[]>
     [`reads of tasks larger than ${ALONE_BYTES.toLocaleString('en')} bytes at a time on a node, whichever call needs them`]:
       [2, 1, 1, inFile('store/postgres/large-reads.ts', 'WAIT_MS') / 1000],
     'bytes of a body': [LIMIT_BYTES / MB],
+    'name of an author': [inFile('domain/sends/author.ts', 'AUTHOR_MAX_LENGTH')],
     'depth of a document': [MAX_DEPTH],
     'parts of a message': [MAX_PARTS],
     'time for a body; of that, without a byte': [
@@ -186,7 +199,19 @@ const LIMITS: Readonly<Record<string, Readonly<Record<string, readonly number[]>
     'results of children in a claim, and in todos.show': [READ_BYTES],
     'todos of one claim': [agentSchema.claim.parse(undefined).limit, MAX_CLAIM],
     'wait of a claim': [agentSchema.MAX_WAIT_MS / 1000],
+    'names in the effects of a claim, a send or a child': effectNames,
+    'tokens, cents, calls of one budget, and of one spend': [MAX_AMOUNT],
+    'what a todo has spent of a kind': [
+      Number(/least\((\d+)/.exec(fs.readFileSync('migrations/0019_budgets.ts', 'utf8'))?.[1]),
+    ],
+    'keys of spends that a todo remembers': [SPEND_KEYS_KEPT, SPEND_KEYS_KEPT],
     'live children of a todo': [inFile('service/tasks/children.ts', 'MAX_LIVE_CHILDREN')],
+    'children that one join waits for': [inFile('protocol/json/fields.ts', 'MAX_JOINED')],
+    'time of a join': [],
+    'limits on the time of a child': [],
+    'from an answer to the first call of a holder that was silent during its wait': [
+      ANSWER_LEASE.defaultSeconds,
+    ],
     'depth of a family': [inFile('service/tasks/children.ts', 'MAX_DEPTH')],
     'metadata of one todos.say, todos.artifact or todos.progress (of the event)': [
       inFile('protocol/agent/schema.ts', 'MAX_EVENT_METADATA'),
@@ -197,7 +222,7 @@ const LIMITS: Readonly<Record<string, Readonly<Record<string, readonly number[]>
       inFile('agent-kit/connection/document.ts', 'MAX_BYTES') / MB,
       inFile('agent-kit/connection/document.ts', 'MAX_DEPTH'),
     ],
-    'key of todos.artifact and todos.fork': [200],
+    'key of todos.artifact, todos.spend and todos.fork': [200],
     'artifacts that one todos.discardArtifacts drops or names': [
       inFile('store/todos/artifacts.ts', 'MAX_UNFINISHED'),
       inFile('store/todos/artifacts.ts', 'MAX_UNFINISHED'),
@@ -207,6 +232,23 @@ const LIMITS: Readonly<Record<string, Readonly<Record<string, readonly number[]>
       inFile('agent-kit/described.ts', 'MAX_CODE'),
     ],
     'summary of an attempt': [inFile('service/claims/finish.ts', 'MAX_SUMMARY')],
+  },
+  'Sends and schedules': {
+    'priorities that a client may name': [PRIORITY.normal, PRIORITY.first, PRIORITY.last],
+    schedules: [SCHEDULES.standard, 0, SCHEDULES.max],
+    'message of a schedule, as JSON': [SCHEDULES.messageBytes],
+    "length of a schedule's cron": [SCHEDULES.cronLength],
+    'ticks that are caught up': [SCHEDULES.catchUp.standard, 1, SCHEDULES.catchUp.max],
+    'tasks that one transaction makes of a schedule': [
+      inFile('service/schedules/ticks.ts', 'BATCH'),
+    ],
+    'how late a tick may be without being missed': [SCHEDULES.missedAfterMs / 1000],
+    "how far ahead a send's moment may be": [
+      SEND_DELAY.defaultSeconds,
+      SEND_DELAY.defaultSeconds / 86_400,
+      0,
+      SEND_DELAY.maxSeconds,
+    ],
   },
   'Rights and log-in': {
     'how long a wait (blocking send, claim, messages, any stream) outlives its right': [
@@ -277,7 +319,7 @@ test('a setting or a variable that a row names is there', () => {
     ([, name]) => name!,
   )
   const known = new Set([...VARIABLES.map(([name]) => name), ...Object.keys(SETTINGS)])
-  const kinds = new Set(['rate_limited', 'too_large', 'too_late', 'too_deep'])
+  const kinds = new Set(['rate_limited', 'too_large', 'too_late', 'too_deep', 'budget_exhausted'])
   expect(named.filter((name) => !known.has(name) && !kinds.has(name))).toEqual([])
   expect(named.length).toBeGreaterThan(10)
 })

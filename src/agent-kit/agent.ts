@@ -35,6 +35,11 @@ export interface AgentOptions {
   token: string
   /** Default: every queue the token may work. */
   queues?: string[]
+  /**
+   * What the agent has and cannot leave unused, by the names of effects: todos that may not use all of it
+   * are left to others. Default: it is handed any todo.
+   */
+  effects?: string[]
   /** How many todos at a time. Default: 1. */
   concurrency?: number
   /** 1..86400. Default: the endpoint's. Heartbeats go out every third of it. */
@@ -53,7 +58,7 @@ export interface AgentOptions {
   maxBlockedMs?: number
   /** Its label in attempts and on the board. Default: host, process and a random part. */
   claimant?: string
-  /** Default: `acknowledge`. */
+  /** Default: `release`. */
   unread?: UnreadPolicy
   /** A pino logger fits. Default: warnings and errors to stderr. */
   log?: AgentLog
@@ -102,7 +107,7 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
       handler,
       leaseSeconds: options.leaseSeconds,
       silenceMs: options.silenceMs,
-      unread: options.unread ?? 'acknowledge',
+      unread: options.unread ?? 'release',
       log,
     })
     active.set(todo.id, attempt)
@@ -123,7 +128,7 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
   }
 
   const loop = async (keeper: AgentKeeper, stopping: AbortSignal): Promise<void> => {
-    const { queues, leaseSeconds } = options
+    const { queues, effects, leaseSeconds } = options
     let answerLost = false
     for (let failures = 0; !stopping.aborted; ) {
       const free = concurrency - active.size
@@ -134,7 +139,7 @@ export const createAgent = (options: AgentOptions, handler: Handler): Agent => {
       try {
         if (answerLost) await releaseStrays()
         answerLost = false
-        const claim = defined({ limit: free, claimant, queues, leaseSeconds })
+        const claim = defined({ limit: free, claimant, queues, effects, leaseSeconds })
         const todos = await keeper.claim(claim, stopping)
         if (failures > 0) log.info({ failures }, 'claiming again')
         failures = 0

@@ -26,9 +26,9 @@ const OUTAGE_MS = 3_600_000
 export const SETTLE_MS = 2000
 
 /**
- * What to do with a message that came while the handler, which listens to none, was finishing:
- * `acknowledge` completes all the same (the message stays in the history, unanswered);
- * `release` hands the todo back, so that the next claim sees the message in its history.
+ * What to do with a message that came after the claim and that the handler, which listens to none, has
+ * not taken by the time it returns: `release` hands the todo back, so that the next run is given the
+ * message; `acknowledge` completes all the same (the message stays in the history, unanswered).
  */
 export type UnreadPolicy = 'acknowledge' | 'release'
 
@@ -95,6 +95,7 @@ export const runAttempt = (options: AttemptOptions): RunningAttempt => {
         await readRest(todo, hold)
         inbox.add(todo.unread)
       }
+      inbox.begin()
       enter(todo.id)
       outcome = await handler(ctx)
       await inbox.allHandled()
@@ -198,7 +199,7 @@ const complete = async (
 ): Promise<void> => {
   const ending = endingOf(outcome)
   for (let round = 1; round <= COMPLETE_ROUNDS; round++) {
-    if (!inbox.hasListener) inbox.giveUp()
+    if (!inbox.hasListener && !inbox.giveUp(unread === 'acknowledge')) break
     const through = inbox.through
     try {
       return await hold.end('todos.complete', defined({ ...ending, acknowledge: through }))
@@ -209,7 +210,7 @@ const complete = async (
       await inbox.allHandled()
     }
   }
-  await hold.end('todos.release', { summary: 'messages kept coming while completing' })
+  await hold.end('todos.release', { summary: 'messages came that the handler had not seen' })
 }
 
 /** A result that the server has no room for: another attempt would bring the same. */

@@ -6,11 +6,12 @@ import { randomUUID } from 'node:crypto'
 import { defined } from '../base/defined.ts'
 import { sleep } from '../base/time.ts'
 import { describe } from './described.ts'
-import { type AgentApiError, isForGood, isRefusal } from './errors.ts'
+import { type AgentApiError, BudgetExhausted, isForGood, isRefusal } from './errors.ts'
 import type { Inbox, Listener } from './inbox.ts'
 import type { Hold } from './lease/holding.ts'
 import { runTool, type ToolOptions } from './timeouts.ts'
 import {
+  type Amounts,
   type Artifact,
   type ClaimedTodo,
   type JsonObject,
@@ -37,8 +38,25 @@ export interface NewChild {
   message: Sayable
   /** Among those of the todo that forks it; all of them unless said otherwise. */
   effects?: string[]
+  /** Within what that todo has left, which its children share; that, unless said otherwise. */
+  budget?: Amounts
+  /** The same as `timeouts.scheduleToClose`. */
   deadlineSeconds?: number
+  /** In seconds; none is longer than that of the todo that forks it. */
+  timeouts?: {
+    scheduleToStart?: number
+    startToClose?: number
+    scheduleToClose?: number
+    heartbeat?: number
+  }
   maxAttempts?: number
+}
+
+export interface JoinOptions {
+  /** How long to wait at most. The todo then comes back with `joinTimedOutAt`. */
+  timeoutSeconds?: number
+  /** What becomes then of the children that live: they go on (the default), or are canceled. */
+  onTimeout?: 'leave' | 'cancel'
 }
 
 const spoken = (message: Sayable | undefined): Message | undefined =>
@@ -117,17 +135,22 @@ export interface Context {
   fork(children: readonly NewChild[]): Promise<string[]>
   /**
    * Waits for children without holding the todo: it comes back as a new claim once all or any have
-   * ended (`each`: whenever one more has), with all of them in `children`. The handler should
-   * return at once.
+   * ended (`each`: whenever one more has), or its time is up, with all of them in `children`. The
+   * handler should return at once.
    */
-  join(children: readonly string[], until?: 'all' | 'any' | 'each'): Promise<void>
+  join(
+    children: readonly string[],
+    until?: 'all' | 'any' | 'each',
+    options?: JoinOptions,
+  ): Promise<void>
   /** Messages of the client that the handler was not given yet. */
   messages(): Promise<Message[]>
   /** From now on messages go to this listener, one at a time; what it throws fails the todo. */
   onMessage(listener: Listener): void
   /**
    * Runs a tool under a time limit of its own, whatever the tool does; progress is stamped at both
-   * ends, and with `heartbeatMs` in between. Rejects with TimedOut. A number stands for
+   * ends, and with `heartbeatMs` in between. Rejects with TimedOut, and with EffectDenied where the
+   * todo's effects lack the tool's name, or the `effect` that it names. A number stands for
    * `timeoutMs`.
    */
   tool<Result>(
@@ -135,6 +158,11 @@ export interface Context {
     limits: number | ToolOptions,
     run: (signal: AbortSignal) => Promise<Result>,
   ): Promise<Result>
+  /**
+   * Counts what was spent, once, however often its call is made; what is left of each kind that has a
+   * limit. Past the budget the todo ends, and it rejects with BudgetExhausted.
+   */
+  spend(amounts: Amounts): Promise<{ spent: Amounts; left: Amounts }>
   /** Ends the todo as failed. The handler should return at once, as after the two below. */
   fail(
     error: unknown,
@@ -246,18 +274,28 @@ export const contextOf = (todo: ClaimedTodo, hold: Hold, inbox: Inbox): Context 
       const forked = await once<{ children: { id: string }[] }>('todos.fork', params, false)
       return forked.children.map(({ id }) => id)
     },
-    async join(children, until = 'all') {
-      await hold.end('todos.join', { children, until })
+    async join(children, until = 'all', { timeoutSeconds, onTimeout } = {}) {
+      await hold.end('todos.join', defined({ children, until, timeoutSeconds, onTimeout }))
     },
     messages: () => inbox.take(),
     onMessage: (listener) => inbox.listen(listener),
     tool: (name, limits, run) =>
       runTool(
-        { progress, signal: hold.signal },
+        { progress, signal: hold.signal, effects: todo.effects },
         name,
         typeof limits === 'number' ? { timeoutMs: limits } : limits,
         run,
       ),
+    async spend({ tokens, cents, calls }) {
+      const params = { ...defined({ tokens, cents, calls }), key: randomUUID() }
+      try {
+        return await hold.verb('todos.spend', params, { repeatable: true })
+      } catch (error) {
+        if (!isRefusal(error, 'budget_exhausted')) throw error
+        hold.abort('budget_exhausted')
+        throw new BudgetExhausted(error.message, (error.data.refused ?? []) as string[])
+      }
+    },
     async fail(error, { retryable = !isForGood(error), retryInSeconds, message } = {}) {
       const end = { error: describe(error), retryable, retryInSeconds }
       await endSaying(hold, 'todos.fail', message, end)

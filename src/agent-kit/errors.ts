@@ -55,6 +55,40 @@ export class NonRetryable extends Error {
 }
 
 /**
+ * `ctx.tool` was asked for what is not among the effects of the todo. A handler that does not catch it
+ * fails its todo at once: another attempt would be allowed no more.
+ */
+export class EffectDenied extends NonRetryable {
+  declare readonly code: 'effect_denied'
+  readonly effect: string
+  /** What the todo may do. */
+  readonly allowed: readonly string[]
+
+  constructor(effect: string, allowed: readonly string[]) {
+    super(`The todo may not do ${effect}`, { code: 'effect_denied' })
+    this.name = 'EffectDenied'
+    this.effect = effect
+    this.allowed = allowed
+  }
+}
+
+/**
+ * A spend has gone past the budget: it is counted, and the todo has ended as `budget_exhausted`, without
+ * another attempt. `ctx.signal` has fired.
+ */
+export class BudgetExhausted extends NonRetryable {
+  declare readonly code: 'budget_exhausted'
+  /** Of what there was not enough. */
+  readonly kinds: readonly string[]
+
+  constructor(message: string, kinds: readonly string[]) {
+    super(message, { code: 'budget_exhausted' })
+    this.name = 'BudgetExhausted'
+    this.kinds = kinds
+  }
+}
+
+/**
  * What was to be sent cannot be: it has no form in JSON, or is beyond a limit. `member` is the path of
  * the member at fault. A handler that does not catch it fails its todo at once, since another attempt
  * would bring the same.
@@ -74,7 +108,7 @@ export class DocumentError extends NonRetryable {
  * Why a handler has to stop. Only after `shutdown` is the todo still ours to hand back, and after
  * `silent` (nothing showed for too long that the work moves) ours to fail.
  */
-export type AbortReason = 'canceled' | 'lease_lost' | 'shutdown' | 'silent'
+export type AbortReason = 'canceled' | 'lease_lost' | 'shutdown' | 'silent' | 'budget_exhausted'
 
 /** The reason of `ctx.signal`, and what every call of `ctx` throws once it has fired. */
 export class AttemptAborted extends Error {

@@ -34,8 +34,13 @@ export interface Inbox {
   readonly hasListener: boolean
   /** Waits until the listener has had everything. Rejects with what the listener threw. */
   allHandled(): Promise<void>
-  /** Counts everything that has arrived as given. */
-  giveUp(): void
+  /** What has arrived so far is in the todo that the handler is given. */
+  begin(): void
+  /**
+   * Counts what came with the todo as given; with `unseen` everything that has arrived. False where
+   * something is left that nobody was given.
+   */
+  giveUp(unseen: boolean): boolean
   /** Everything up to here was given; undefined where nothing was. */
   readonly through: number | undefined
   /**
@@ -83,6 +88,8 @@ export const openInbox = (
 ): Inbox => {
   let pending: OwedMessage[] = []
   let seen = 0
+  /** Up to here the messages are in the todo that the handler was given. */
+  let withTodo = 0
   /** The message the listener is busy with. */
   let busyWith: OwedMessage | null = null
   let listener: Listener | null = null
@@ -166,6 +173,9 @@ export const openInbox = (
   add(initial)
 
   return {
+    begin() {
+      withTodo = seen
+    },
     add(messages) {
       add(messages)
       handOn()
@@ -204,8 +214,9 @@ export const openInbox = (
       handOn()
       await handling
     },
-    giveUp() {
-      pending = []
+    giveUp(unseen) {
+      pending = unseen ? [] : pending.filter(({ seq }) => seq > withTodo)
+      return pending.length === 0
     },
     get through() {
       const open = busyWith ?? pending[0]

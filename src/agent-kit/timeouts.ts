@@ -2,7 +2,8 @@
  * The limits on a handler's time: how long it may show no progress (`silenceMs`), and how long one
  * call of a tool may take.
  */
-import { sleep, withTimeout } from '../base/time.ts'
+import { sleep, TimedOut, withTimeout } from '../base/time.ts'
+import { EffectDenied } from './errors.ts'
 import { BLOCKED_MS } from './lease/blocked.ts'
 
 export interface Silence {
@@ -54,12 +55,19 @@ export interface ToolOptions {
   timeoutMs: number
   /** How often progress is stamped while the call runs. Default: at both ends only. */
   heartbeatMs?: number
+  /** The effect that the call needs among those of the todo. Default: the tool's name. */
+  effect?: string
 }
 
 interface ToolParts {
   progress: (note: string) => Promise<void>
   signal: AbortSignal
+  /** What the todo may do; null is everything. */
+  effects: readonly string[] | null
 }
+
+/** The code of the error with which a call of a tool ends that took too long. */
+const TOOL_TIMEOUT = 'tool_timeout'
 
 /**
  * Runs a tool under a limit of its own, whatever the tool does. Progress is stamped at both ends,
@@ -67,11 +75,13 @@ interface ToolParts {
  * between, too, and then only the tool's own limit tells whether it hangs.
  */
 export const runTool = async <Result>(
-  { progress, signal }: ToolParts,
+  { progress, signal, effects }: ToolParts,
   name: string,
-  { timeoutMs, heartbeatMs }: ToolOptions,
+  { timeoutMs, heartbeatMs, effect = name }: ToolOptions,
   run: (signal: AbortSignal) => Promise<Result>,
 ): Promise<Result> => {
+  // Before anything is told of it: a call that is refused has not begun.
+  if (effects && !effects.includes(effect)) throw new EffectDenied(effect, effects)
   const note = `tool: ${name}`
   await progress(note)
   const over = new AbortController()
@@ -87,6 +97,9 @@ export const runTool = async <Result>(
   const beats = heartbeatMs === undefined ? undefined : beat(heartbeatMs)
   try {
     return await withTimeout(timeoutMs, name, run, signal)
+  } catch (error) {
+    // A todo that fails with it then says so, and the server counts it.
+    throw error instanceof TimedOut ? Object.assign(error, { code: TOOL_TIMEOUT }) : error
   } finally {
     over.abort()
     await beats

@@ -51,6 +51,8 @@ export interface OwedMessage {
   answers?: number
   /** The endpoint that sent it; absent for an operator. */
   sender?: string
+  /** On whose behalf its client sent it; absent where nobody is named. */
+  author?: string
   /** What its client said beside it; absent where that is nothing. */
   request?: RequestFacts
 }
@@ -59,6 +61,8 @@ export interface OwedMessage {
 export interface RequestFacts {
   /** Of the request of a message to a live todo. */
   metadata?: JsonObject
+  /** Likewise: on whose behalf it was sent. */
+  author?: string
   /** Extensions that the client asked for and the queue's card declares. */
   extensions?: string[]
   acceptedOutputModes?: string[]
@@ -78,6 +82,13 @@ export interface PriorAttempt {
   disposition: string | null
   died: boolean
   summary: string | null
+}
+
+/** What may be spent, or was: whole numbers. */
+export interface Amounts {
+  tokens?: number
+  cents?: number
+  calls?: number
 }
 
 /** A child as its parent sees it. `retrying`: it failed, and has not ended yet. */
@@ -102,6 +113,9 @@ export interface ClaimedTodo {
   fence: string
   leaseExpiresAt: string
   createdAt: string
+  /** The moment it was meant for, where its sender or its schedule named one; and the schedule. */
+  notBefore?: string
+  schedule?: string
   /** The message that made the todo. */
   message: Message
   /** Every message so far, oldest first. */
@@ -114,12 +128,19 @@ export interface ClaimedTodo {
   attemptsTotal: number
   metadata: JsonObject | null
   effects: string[] | null
+  /** How much it may spend, and has spent with its children; absent: no limit, nothing. */
+  budget?: Amounts
+  spent?: Amounts
   deadlines: { startToClose?: string; scheduleToClose?: string; heartbeatSeconds?: number }
   parentId?: string
   /** What this todo forked, in order. */
   children: Child[]
+  /** When its last join ran out of time; absent where it held, or there was none. */
+  joinTimedOutAt?: string
   /** The endpoint that sent it; null for an operator. */
   sender: string | null
+  /** On whose behalf its client sent it; absent where nobody is named. */
+  author?: string
   /** Extensions of A2A that its client asked for and the queue's card declares. */
   extensions: string[]
   configuration?: { acceptedOutputModes: string[] }

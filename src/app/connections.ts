@@ -3,6 +3,7 @@ import { defined } from '../base/defined.ts'
 import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
 import { type Database, openDatabase } from '../store/postgres/database.ts'
+import type { WaitLimit } from '../store/postgres/pg-errors.ts'
 import { silentBus, type WakeBus } from '../store/wake/bus.ts'
 import { postgresBus } from '../store/wake/listen-notify.ts'
 import { natsBus } from '../store/wake/nats.ts'
@@ -30,7 +31,15 @@ export const createConnections = (
   const { databaseUrl: connectionString, poolSize, acquireMs, statementMs, lockMs } = options
   const { keepAliveMs, pooled } = options
   const database = openDatabase(
-    defined({ connectionString, poolSize, acquireMs, statementMs, lockMs, pooled }),
+    defined({
+      connectionString,
+      poolSize,
+      acquireMs,
+      statementMs,
+      lockMs,
+      pooled,
+      onTimeout: (limit: WaitLimit) => metrics.limitTimeouts.inc({ limit }),
+    }),
   )
   const wakes = createWakes({
     bus: busOf(options, log),

@@ -21,6 +21,7 @@ import { createPageTokens } from '../service/page-tokens.ts'
 import { createPush } from '../service/push/configs.ts'
 import { createSealing } from '../service/push/sealing.ts'
 import { createRegistry } from '../service/registry.ts'
+import { createTicker } from '../service/schedules/ticks.ts'
 import { createAnswerSchemas } from '../service/schemas/answers.ts'
 import { createStuckRows } from '../service/stuck-rows.ts'
 import { createSweepRunner } from '../service/sweep-runner.ts'
@@ -36,6 +37,7 @@ import { createSendRate } from '../service/tasks/send-rate.ts'
 import { createSubmitter } from '../service/tasks/submit.ts'
 import { createHooks, type Hooks } from '../service/watch/hooks.ts'
 import { createWatch } from '../service/watch/watch.ts'
+import { answerDoctor } from '../store/doctor/nodes.ts'
 import { topics } from '../store/wake/topics.ts'
 import type { Wakes } from '../store/wake/wake.ts'
 import { createGuard } from '../webhook/guard.ts'
@@ -78,6 +80,7 @@ const createBackground = (options: NodeOptions, parts: BackgroundParts) => {
     onCommitted: (listener) => wakes.on(topics.feed, listener),
     reapMs: options.reapMs ?? NODE_DEFAULTS.reapMs,
     comeDueMs: options.comeDueMs ?? NODE_DEFAULTS.comeDueMs,
+    scheduleMs: options.scheduleMs ?? NODE_DEFAULTS.scheduleMs,
     sequenceMs: options.placeMs ?? NODE_DEFAULTS.placeMs,
     countMs: options.countMs ?? NODE_DEFAULTS.countMs,
     tidyMs: options.tidyMs ?? NODE_DEFAULTS.tidyMs,
@@ -122,6 +125,7 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
       submitter,
       childTasks,
       revocation,
+      databaseUrl: options.directUrl ?? options.databaseUrl,
     }),
     answerLinks: createAnswerLinks({ ...shared, reply, publicUrl }),
     boardSessions: createBoardSessions({ database, authenticate, adminToken }),
@@ -138,6 +142,7 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
     childTasks,
     revocation,
     retention: createRetention(shared),
+    ticker: createTicker({ ...shared, submitter }),
     onSequenced: watch.sequenced,
   })
   const webhooks = createWebhooks(options.push, {
@@ -155,6 +160,7 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
 
   const start = async (): Promise<void> => {
     await wakes.start()
+    answerDoctor(database, wakes)
     for (const wait of waits) wait.start()
     for (const name of (await registry.queues()).keys()) metrics.seedQueue(name)
     supervisor.start()

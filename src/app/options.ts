@@ -16,6 +16,11 @@ export interface SwitchboardOptions {
   directUrl?: string | null
   /** Whether a pooler that lends a connection for each transaction stands before `databaseUrl`. */
   pooled?: boolean
+  /**
+   * Brings the schema up to date when it starts. Default: false, and `start` then rejects with
+   * MigrationsMissing where it is not.
+   */
+  migrate?: boolean
   /** Default: one that writes JSON lines to stderr, from `config.logLevel` on. */
   log?: Log
   /** How many connections this node may open at most, beside the one that listens. */
@@ -30,7 +35,7 @@ export interface SwitchboardOptions {
 }
 
 /** What this package's commands, tests and benchmarks may set as well: it does not promise these. */
-export interface NodeOptions extends SwitchboardOptions {
+export interface NodeOptions extends Omit<SwitchboardOptions, 'migrate'> {
   /** Whoever runs the database knows that it is away because its disk is full. */
   databaseIsFull?: () => boolean
   /**
@@ -39,6 +44,7 @@ export interface NodeOptions extends SwitchboardOptions {
   pollMs?: number
   reapMs?: number
   comeDueMs?: number
+  scheduleMs?: number
   tidyMs?: number
   countMs?: number
   placeMs?: number
@@ -73,6 +79,7 @@ export const NODE_DEFAULTS = {
   /** Lapsed leases and overdue interrupts share this tick (docs/design/interrupt-deadline.md). */
   reapMs: 30_000,
   comeDueMs: 1000,
+  scheduleMs: 1000,
   tidyMs: 60_000,
   countMs: 1000,
   placeMs: 1000,

@@ -49,6 +49,7 @@ export type WorkerName =
   | 'reaper'
   | 'dueAnnouncer'
   | 'timeouts'
+  | 'scheduler'
   | 'sequencer'
   | 'courier'
   | 'counter'
@@ -82,6 +83,8 @@ export const WORKERS: Readonly<Record<WorkerName, { label: string; policy: Failu
   dueAnnouncer: { label: 'bell', policy: SWEEP },
   // Ends what has passed a limit on its time.
   timeouts: { label: 'alarm', policy: SWEEP },
+  // Makes the todos of schedules.
+  scheduler: { label: 'scheduler', policy: SWEEP },
   // Gives committed events their positions in the feed.
   sequencer: { label: 'placer', policy: SWEEP },
   // Delivers to webhooks. While it is off, another node tells them, later.

@@ -22,6 +22,7 @@ export interface WorkerParts {
   onCommitted: (listener: () => void) => () => void
   reapMs: number
   comeDueMs: number
+  scheduleMs: number
   /** Commits nudge the sequencer; this is how long a lost nudge may delay an event. */
   sequenceMs: number
   /** How long lists add up what events have moved before it is folded into their totals. */
@@ -49,7 +50,7 @@ const GATHER_MS = 16
 const SOON = { initialMs: 250, maxMs: 3000 }
 
 export const createWorkers = (parts: WorkerParts): Worker[] => {
-  const { sweep, reapMs, comeDueMs, countMs, tidyMs } = parts
+  const { sweep, reapMs, comeDueMs, scheduleMs, countMs, tidyMs } = parts
   const worker = (name: WorkerName, run: Worker['run']): Worker => ({
     name: WORKERS[name].label,
     policy: WORKERS[name].policy,
@@ -86,6 +87,7 @@ export const createWorkers = (parts: WorkerParts): Worker[] => {
     ticking('reaper', 'reap', reapMs, sweep.reap),
     ticking('dueAnnouncer', 'come_due', comeDueMs, sweep.comeDue),
     ticking('timeouts', 'timeout', comeDueMs, sweep.timeOut),
+    ticking('scheduler', 'schedule', scheduleMs, sweep.tick),
     worker('sequencer', (signal, health) =>
       sequencing(guarded('place', sweep.place, parts, health), parts, signal),
     ),

@@ -12,7 +12,7 @@ const MARKED = new RegExp(`"${MARK}([^"]+)"`, 'g')
 
 const WHOLE_NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
 
-/** Whether an `exactText` is at work, and whether it came upon a number of ours. */
+/** Whether a writer is at work, and whether it came upon a number of ours. */
 let writing: { found: boolean } | null = null
 
 /** A number that no double is equal to. Not to be computed with: `BigInt(String(it))` may be. */
@@ -163,15 +163,22 @@ export const parseExact = (text: string): unknown => {
   return unmark(JSON.parse(marked), numbers)
 }
 
-/** As JSON.stringify, but that an ExactNumber is the number it was. */
-export const exactText = (value: unknown, indent?: number): string => {
+/**
+ * What a writer of JSON makes of values, with each ExactNumber as the number it was. The writer must
+ * ask for `toJSON`, as JSON.stringify does.
+ */
+export const keepingDigits = <Text extends string | undefined>(write: () => Text): Text => {
   const outer = writing
   const mine = { found: false }
   writing = mine
   try {
-    const text = JSON.stringify(value, undefined, indent)
-    return mine.found ? text.replace(MARKED, '$1') : text
+    const text = write()
+    return (mine.found ? text?.replace(MARKED, '$1') : text) as Text
   } finally {
     writing = outer
   }
 }
+
+/** As JSON.stringify, but that an ExactNumber is the number it was. */
+export const exactText = (value: unknown, indent?: number): string =>
+  keepingDigits(() => JSON.stringify(value, undefined, indent))

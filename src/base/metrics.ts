@@ -38,6 +38,9 @@ export const METRICS = {
   todosFinished: counter('switchboard_todos_finished_total{queue,state}')(
     'Todos that ended, by the state they ended in; failed counts dead letters only',
   ),
+  todosOwing: counter('switchboard_todos_owing_total{queue,state}')(
+    'Todos that failed for good or were rejected with messages that nobody had read',
+  ),
   todosDeleted: counter('switchboard_todos_deleted_total{queue}')(
     'Ended todos deleted past the retention of their queue',
   ),
@@ -53,8 +56,20 @@ export const METRICS = {
   interruptLeasesReclaimed: counter('switchboard_interrupt_leases_reclaimed_total{queue}')(
     'Todos taken back by the reaper because nobody answered their interrupt in time',
   ),
+  waitHoldersLost: counter('switchboard_wait_holders_lost_total{queue}')(
+    'Questions parked by the reaper because their holder stopped its heartbeats during the wait',
+  ),
+  answersUnheard: counter('switchboard_answers_unheard_total{queue}')(
+    'Attempts whose lease ran out and whose holder was not heard of since its question was answered',
+  ),
+  joinTimeouts: counter('switchboard_join_timeouts_total{queue}')(
+    'Parents that went on because their children had not ended in the time their join gave them',
+  ),
   timeouts: counter('switchboard_timeouts_total{queue,timeout}')(
     'Todos that passed a limit on their time, by the limit',
+  ),
+  limitTimeouts: counter('switchboard_limit_timeouts_total{limit}')(
+    'Waits that reached their limit: for a database connection (acquire), for a statement, for a lock; and attempts that failed because a tool took too long (tool)',
   ),
   authFailures: counter('switchboard_auth_failures_total')(
     'Requests with a token that is missing, unknown, expired or revoked',
@@ -64,6 +79,9 @@ export const METRICS = {
   ),
   answersFoundByPoll: counter('switchboard_answers_found_by_poll_total')(
     'Blocking sends whose answer no wake announced: it waited for the poll',
+  ),
+  scheduleTicks: counter('switchboard_schedule_ticks_total{queue,outcome}')(
+    'Ticks of schedules: made into a todo, skipped by the policy, or failed and still due',
   ),
   sweepFailures: counter('switchboard_sweep_failures_total{sweep}')(
     'Sweeps of the background that threw, and rows that a sweep could not move',
@@ -101,7 +119,16 @@ export const METRICS = {
     'Duration of one sweep of the background',
     [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
   ),
+  schedules: gauge('switchboard_schedules{state}')(
+    'Schedules that are active, are paused, or fail at the tick that is due',
+  ),
+  scheduleOverdueSeconds: gauge('switchboard_schedule_overdue_seconds')(
+    'How long the tick of a schedule that is due longest has waited to be made',
+  ),
   queueTodos: gauge('switchboard_queue_todos{queue,state}')('Todos in a queue, by state'),
+  queueUnserved: gauge('switchboard_queue_unserved_todos{queue}')(
+    'Todos that wait for an agent in a queue from which no live endpoint may claim',
+  ),
   queueOldestPendingSeconds: gauge('switchboard_queue_oldest_pending_seconds{queue}')(
     'How long the oldest claimable todo has been waiting',
   ),
@@ -124,6 +151,9 @@ export const METRICS = {
   ),
   buildInfo: gauge('switchboard_build_info{version}')('Always 1; the version is the label'),
 }
+
+/** What is counted when its limit on time is reached. */
+const TIMED_LIMITS = ['acquire', 'statement', 'lock', 'tool'] as const
 
 const PUSH_OUTCOMES = ['delivered', 'later', 'dead', 'fenced'] as const
 
@@ -161,10 +191,13 @@ export const createMetrics = (): Metrics => {
     named.attemptsNeverStarted.inc({ queue }, 0)
     named.todoLeasesExpired.inc({ queue }, 0)
     named.interruptLeasesReclaimed.inc({ queue }, 0)
+    const { waitHoldersLost, answersUnheard, joinTimeouts } = named
+    for (const counts of [waitHoldersLost, answersUnheard, joinTimeouts]) counts.inc({ queue }, 0)
     for (const timeout of TIMEOUT_ERRORS) named.timeouts.inc({ queue, timeout }, 0)
     for (const state of ENDED_STATES) named.todosFinished.inc({ queue, state }, 0)
     for (const outcome of OUTCOMES) named.attemptsEnded.inc({ queue, outcome }, 0)
   }
   for (const outcome of PUSH_OUTCOMES) named.pushAttempts.inc({ outcome }, 0)
+  for (const limit of TIMED_LIMITS) named.limitTimeouts.inc({ limit }, 0)
   return { registry, seedQueue, ...named }
 }

@@ -38,6 +38,8 @@ export interface ClientOptions {
 export interface Client {
   /** A method of the operator API. Rejects with AgentApiError or ConnectionError. */
   call<Result>(method: string, params?: object): Promise<Result>
+  /** Methods of A2A 1.0 on this queue, for a client's token. Reject as `call` does. */
+  a2a(queue: string): <Result>(method: string, params: object) => Promise<Result>
   /** The board's feed; ends with the signal. The first connection must succeed. */
   feed(
     options: { queue?: string | undefined } & Pick<StreamOptions, 'signal' | 'onBreak' | 'onOpen'>,
@@ -115,6 +117,12 @@ export const createClient = (options: ClientOptions, env: NodeJS.ProcessEnv): Cl
     call: (method, params = {}) =>
       // One try, since a person waits and can run the command again.
       connection.call(method, params, { retryForMs: 0, timeoutMs: CALL_MS }),
+    a2a(queue) {
+      const url = `${base}/a2a/${encodeURIComponent(queue)}/?A2A-Version=1.0`
+      const asClient = connect({ url, token: known })
+      return (method, params) =>
+        asClient.call(method, params, { retryForMs: 0, timeoutMs: CALL_MS })
+    },
     feed({ queue, ...rest }) {
       // Only what happens from now on: what was there before is for `list`.
       const query = new URLSearchParams(

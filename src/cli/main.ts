@@ -7,17 +7,20 @@
  */
 import { VERSION } from '../base/version.ts'
 import { addDev } from './commands/node/dev.ts'
+import { addDoctor } from './commands/node/doctor.ts'
 import { addMigrate } from './commands/node/migrate.ts'
 import { addServe } from './commands/node/serve.ts'
 import { addDeliveries } from './commands/operator/deliveries.ts'
 import { addQueue } from './commands/operator/queue.ts'
 import { addRevoke } from './commands/operator/revoke.ts'
+import { addSchedule } from './commands/operator/schedule.ts'
 import { addSessions } from './commands/operator/sessions.ts'
 import { addSettings } from './commands/operator/settings.ts'
 import { addVend } from './commands/operator/vend.ts'
 import { addAnswer } from './commands/tasks/answer.ts'
 import { addAnswerLink } from './commands/tasks/answer-link.ts'
 import { addCancelRetryWhy } from './commands/tasks/cancel-retry-why.ts'
+import { addFamily } from './commands/tasks/family.ts'
 import { addList } from './commands/tasks/list.ts'
 import { addSend } from './commands/tasks/send.ts'
 import { addShow } from './commands/tasks/show.ts'
@@ -30,9 +33,11 @@ const COMMANDS = [
   addDev,
   addServe,
   addMigrate,
+  addDoctor,
   addQueue,
   addVend,
   addRevoke,
+  addSchedule,
   addSettings,
   addSessions,
   addSend,
@@ -42,6 +47,7 @@ const COMMANDS = [
   addAnswer,
   addAnswerLink,
   addCancelRetryWhy,
+  addFamily,
   addDeliveries,
 ]
 

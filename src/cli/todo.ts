@@ -3,7 +3,7 @@
  * it: has it ended, does it ask, which one is meant.
  */
 
-import type { Artifact, Message, Part, PriorAttempt } from '../agent-kit/wire.ts'
+import type { Amounts, Artifact, Child, Message, Part, PriorAttempt } from '../agent-kit/wire.ts'
 import { defined } from '../base/defined.ts'
 import { exactText } from '../base/exact-json.ts'
 import { INTERRUPT_STATES } from '../domain/lifecycle.ts'
@@ -15,6 +15,8 @@ export interface Todo {
   id: string
   queue: string
   contextId: string
+  /** Absent where nobody is named. */
+  author?: string
   state: string
   attempt: number
   maxAttempts: number
@@ -28,9 +30,16 @@ export interface Todo {
   /** How long a claimed one has shown no progress, by the server's clock. */
   idleSeconds: number | null
   unread: number
+  budget?: Amounts
+  spent?: Amounts
   createdAt: string
+  /** While it waits for its children, and until when at most. */
+  join?: { children: string[]; until: string; timeoutAt?: string }
+  joinTimedOutAt?: string
   finishedAt: string | null
   retryOf: string | null
+  notBefore?: string
+  schedule?: string
   message: Message | null
   history: Message[]
   artifacts?: Artifact[]
@@ -42,6 +51,7 @@ export type Attempt = PriorAttempt & { cause: string | null }
 export interface TodoEvent {
   id: string
   queue: string
+  author?: string
   seq: number
   from: string | null
   to: string
@@ -55,6 +65,9 @@ export interface TodoEvent {
     percent?: number
     error?: { code: string; message: string }
     retryAt?: string
+    owed?: number
+    spent?: Amounts
+    schedule?: string
   } | null
   at: string
 }
@@ -63,6 +76,9 @@ export interface ShownTodo extends Todo {
   attempts: Attempt[]
   events: TodoEvent[]
   deadlines?: Record<string, string | null>
+  /** What is asked at the moment and nobody has answered. */
+  question?: { seq: number; deadline: string | null } | null
+  children: Child[]
 }
 
 export interface TodoPage {

@@ -19,6 +19,9 @@ export interface Endpoint {
   sendPerMinute: number | null
   /** How many todos it may hold claimed at once; null is no limit. */
   concurrency: number | null
+  /** The priorities that its sends may name, the first and the last; null leaves that to the queue. */
+  highestPriority: number | null
+  lowestPriority: number | null
   createdAt: Date
   expiresAt: Date | null
   revokedAt: Date | null

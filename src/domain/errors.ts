@@ -19,6 +19,7 @@ export const REFUSALS = {
   not_cancelable: 'The todo has ended and can no longer be canceled',
   duplicate: 'This was already recorded',
   idempotency_conflict: 'This idempotency key was used for a send with another content',
+  budget_exhausted: 'The budget is exhausted, and the todo has ended',
   limit: 'A limit was reached',
   rate_limited: 'Too many requests',
   unavailable: 'The service is not available at the moment',

@@ -48,6 +48,12 @@ export type Outcome = (typeof OUTCOMES)[number]
  */
 export const NEVER_STARTED = 'never_started'
 
+/** The cause of an attempt whose holder was not heard of again after its question had been answered. */
+export const ANSWER_UNHEARD = 'answer_unheard'
+
+/** The cause of an attempt whose holder stopped its heartbeats while it waited for an answer. */
+export const HOLDER_LOST = 'holder_lost'
+
 /** What became of the todo when an attempt ended. */
 export const DISPOSITIONS = [
   'done',
@@ -68,6 +74,7 @@ const READY_REASONS = [
   'unblocked',
   'released',
   'joined',
+  'join_timeout',
 ] as const
 export type ReadyReason = (typeof READY_REASONS)[number]
 
@@ -87,18 +94,23 @@ export type Condition =
   | 'lineFree'
   | 'lineBusy'
   | 'nextInLine'
+  | 'dueInLine'
   | 'unclaimedFront'
   | 'joinHolds'
+  | 'joinOverdue'
   | 'answeredLater'
   | 'unfinished'
   | 'leaseLapsed'
   | 'interruptExpired'
+  | 'holderSilent'
   | 'comeDue'
   | 'silentOrOverdue'
   | 'outOfTime'
   | 'ownedBy'
   | 'leftBy'
   | 'readAll'
+  | 'affordable'
+  | 'spentOnce'
 
 /** How an event looks from outside. */
 export type Shown = 'status' | 'artifact'
@@ -111,13 +123,17 @@ export interface Rule {
   readonly to: State | 'same' | 'as asked'
   /** Instead of `to`, once the todo has used its last attempt. */
   readonly atCap?: State
-  /** What happens to owner and lease. `renew` is a fresh lease of the length granted before. */
-  readonly lease: 'grant' | 'renew' | 'extend' | 'keep' | 'clear'
+  /**
+   * What happens to owner and lease. `renew` is a fresh lease of the length granted before. `offer` is a
+   * short one for a holder that may be gone, and `confirm` makes it whole with the first word of its holder.
+   */
+  readonly lease: 'grant' | 'renew' | 'offer' | 'confirm' | 'extend' | 'keep' | 'clear'
   /** `open` starts an attempt, an outcome closes the open one, `keep` does neither. */
   readonly attempt: 'open' | 'keep' | Outcome
   /**
    * The attempt it ends is given back: it does not count against the cap. One that never started is
-   * given back once in a row, or a todo whose agent dies as it begins would be tried for ever.
+   * given back once in a row, or a todo whose agent dies as it begins would be tried for ever. One whose
+   * holder was gone when its answer came is always given back: every such round takes an answer.
    */
   readonly refund?: true | 'never started'
   /** The work moved: stamps `progress_at`. */
@@ -139,6 +155,8 @@ const QUIET = { to: 'same', lease: 'keep', attempt: 'keep', event: true, shown: 
 
 /** The holder writes while its lease runs. */
 const OF_HOLDER = { ...QUIET, by: 'agent', from: held, when: ['held'] } as const
+/** The same, and the todo stays with it. */
+const SPEAKS = { ...OF_HOLDER, lease: 'confirm' } as const
 /** The same, and the todo leaves its holder. */
 const LEAVES_HOLDER = { ...OF_HOLDER, lease: 'clear', shown: 'status' } as const
 /** A sweep takes the todo from its holder: it is requeued, or fails with its last attempt. */
@@ -155,7 +173,7 @@ const REQUEUES = {
 const ENDS = { ...QUIET, by: 'server', to: 'failed', lease: 'clear', shown: 'status' } as const
 /** The server makes a waiting todo claimable; nobody outside is told. */
 const WAKES = { ...QUIET, by: 'server', from: ['pending'] } as const
-/** An answer lets the holder of a question go on, with a fresh lease and the same attempt. */
+/** The holder of a question goes on, with a fresh lease and the same attempt. */
 const GOES_ON = {
   ...QUIET,
   from: interrupted,
@@ -163,6 +181,8 @@ const GOES_ON = {
   lease: 'renew',
   shown: 'status',
 } as const
+/** An answer lets it go on, if it is still there. */
+const GOES_ON_ANSWERED = { ...GOES_ON, lease: 'offer' } as const
 /** An answer makes a parked question claimable; the attempt that asked is given back. */
 const REQUEUES_ANSWERED = {
   ...QUIET,
@@ -189,12 +209,24 @@ export const VERBS = {
     shown: 'status',
   },
   heartbeat: { ...OF_HOLDER, lease: 'extend', event: false },
-  /** The holder of a question extends its wait; its lease has usually lapsed meanwhile. */
-  hold: { ...OF_HOLDER, from: interrupted, when: ['holder'], event: false },
-  progress: { ...OF_HOLDER, progress: true },
-  say: { ...OF_HOLDER, progress: true, shown: 'status' },
-  artifact: { ...OF_HOLDER, progress: true, shown: 'artifact' },
-  fork: { ...OF_HOLDER, progress: true },
+  /**
+   * The holder of a question extends its wait, and says by it that it lives. Before the first of these
+   * its lease may well have lapsed.
+   */
+  hold: { ...OF_HOLDER, from: interrupted, when: ['holder'], lease: 'extend', event: false },
+  progress: { ...SPEAKS, progress: true },
+  say: { ...SPEAKS, progress: true, shown: 'status' },
+  artifact: { ...SPEAKS, progress: true, shown: 'artifact' },
+  /** Counted in the row, while it and all above it stay within their budgets … */
+  spend: { ...SPEAKS, when: ['held', 'affordable', 'spentOnce'], progress: true },
+  /** … or else counted as well, and the end: another attempt would have no more to spend. */
+  exhaust: {
+    ...LEAVES_HOLDER,
+    when: ['held', 'spentOnce'],
+    to: 'failed',
+    attempt: 'failed',
+  },
+  fork: { ...SPEAKS, progress: true },
   /** An operator forks: it does not matter who holds the parent, if anybody does. */
   adopt: { ...QUIET, by: 'operator', from: unfinished, when: ['unfinished'] },
   /**
@@ -204,7 +236,7 @@ export const VERBS = {
   join: { ...LEAVES_HOLDER, to: 'pending', attempt: 'released', refund: true, shown: null },
   interrupt: { ...OF_HOLDER, to: 'as asked', progress: true, shown: 'status' },
   resume: {
-    ...GOES_ON,
+    ...GOES_ON_ANSWERED,
     by: 'client',
     when: ['attended', 'sameQuestion', 'unanswered', 'lineFree'],
   },
@@ -236,7 +268,7 @@ export const VERBS = {
     from: interrupted,
     when: ['holder', 'unanswered', 'lineBusy'],
   },
-  acknowledge: { ...OF_HOLDER, event: false },
+  acknowledge: { ...SPEAKS, event: false },
   complete: { ...LEAVES_HOLDER, when: ['held', 'readAll'], to: 'done', attempt: 'completed' },
   fail: { ...LEAVES_HOLDER, to: 'failed', attempt: 'failed' },
   release: {
@@ -267,6 +299,14 @@ export const VERBS = {
     refund: 'never started',
   },
   reapInterrupt: { ...REQUEUES, from: interrupted, when: ['interruptExpired'], attempt: 'reaped' },
+  /** Its holder has heartbeated during the wait, and stopped: the question waits on without it. */
+  park: {
+    ...QUIET,
+    by: 'server',
+    from: interrupted,
+    when: ['attended', 'holderSilent'],
+    lease: 'clear',
+  },
   /** Alive but wedged: no progress for too long, or working for too long (heartbeats regardless). */
   timeOut: { ...REQUEUES, from: held, when: ['silentOrOverdue'], attempt: 'timed_out' },
   /** Not started in time, or not finished in time whatever its retries: there is no next one. */
@@ -280,16 +320,20 @@ export const VERBS = {
   },
   /** The same, parked questions too, where nobody is left who may claim it: it would park for good. */
   strand: { ...ENDS, from: [...held, ...interrupted], when: ['leftBy'], attempt: 'revoked' },
+  /** Its time has come: it takes its place in the line of its conversation. */
+  enterLine: { ...WAKES, when: ['dueInLine'] },
   /** The line is free and this one has waited longest. */
   unblock: { ...WAKES, when: ['nextInLine'], ready: 'unblocked' },
   /** Nobody has claimed the front of the line, so an answer goes before it. */
   stepBack: { ...WAKES, when: ['unclaimedFront'], event: false },
   /** The line is free for a todo whose answer came while it was busy: its holder goes on … */
-  resumeLater: { ...GOES_ON, by: 'server', when: ['attended', 'answeredLater'] },
+  resumeLater: { ...GOES_ON_ANSWERED, by: 'server', when: ['attended', 'answeredLater'] },
   /** … or, parked, it may be claimed again. */
   answerLater: { ...REQUEUES_ANSWERED, by: 'server', when: ['parked', 'answeredLater'] },
   /** What a parent waits for has come about. */
   joined: { ...WAKES, when: ['joinHolds'], ready: 'joined' },
+  /** It has not come about in the time that the parent gave it: the parent goes on without it. */
+  joinTimeOut: { ...WAKES, when: ['joinOverdue'], ready: 'join_timeout' },
   /** A scheduled retry or a delayed release has come due: nothing moves but the ready hook. */
   comeDue: { ...WAKES, from: ['pending', 'failed'], when: ['comeDue'], ready: 'retried' },
 } as const satisfies Record<string, Rule>
@@ -302,24 +346,39 @@ export type EventVerb = Verb | 'send'
 
 export const rule = (verb: Verb): Rule => VERBS[verb]
 
-/** What this event is to those outside; null for one that they are not told of. */
-export const shownAs = (verb: EventVerb): Shown | null =>
-  verb === 'send' ? 'status' : rule(verb).shown
+/** Its row, or null for a `send` and for what a node of a later version wrote: a verb not known here. */
+const knownRule = (verb: EventVerb): Rule | null =>
+  (VERBS as Partial<Record<EventVerb, Rule>>)[verb] ?? null
+
+/**
+ * What this event is to those outside; null for one that they are not told of. One of a later version is
+ * told as the state that it says, which a client may know already.
+ */
+export const shownAs = (verb: EventVerb): Shown | null => {
+  const known = knownRule(verb)
+  return known ? known.shown : 'status'
+}
 
 /** The verbs that make a todo's status anew: those that may lead elsewhere, and words of its agent. */
 export const STATUS_VERBS: readonly Verb[] = VERB_NAMES.filter(
   (verb) => rule(verb).to !== 'same' || verb === 'say',
 )
 
-/** Whether an event with this verb is a transition; a takeover is one although its state stays. */
-export const isTransition = (verb: EventVerb): boolean =>
-  verb === 'send' || rule(verb).to !== 'same'
+/**
+ * Whether an event with this verb is a transition. A takeover and the loss of a holder are, although the
+ * state stays.
+ */
+export const isTransition = (verb: EventVerb): boolean => {
+  const known = knownRule(verb)
+  return known?.to !== 'same' || known.lease === 'clear'
+}
 
 /** Whether this verb says that the work moved, and so stamps `progress_at`. */
 export const stampsProgress = (verb: EventVerb): boolean => {
-  if (verb === 'send') return false
-  const { progress, attempt, lease } = rule(verb)
-  return progress === true || attempt === 'open' || lease === 'renew'
+  const known = knownRule(verb)
+  if (!known) return false
+  const { progress, attempt, lease } = known
+  return progress === true || attempt === 'open' || lease === 'renew' || lease === 'offer'
 }
 
 const statesIn = (phase: Phase): State[] => STATE_NAMES.filter((s) => STATES[s] === phase)
@@ -333,6 +392,15 @@ export const ENDED_STATES = statesIn('ended')
 /** A failure with a retry scheduled is still waiting; to everyone outside it has not failed. */
 export const phaseOf = (todo: { state: State; nextRetryAt: unknown }): Phase =>
   todo.state === 'failed' && todo.nextRetryAt !== null ? 'waiting' : STATES[todo.state]
+
+/** It may be retried: it has failed for good, or was rejected with messages that nobody has read. */
+export const isDeadLetter = (todo: {
+  state: State
+  finishedAt: unknown
+  unread: number
+}): boolean =>
+  todo.finishedAt !== null &&
+  (todo.state === 'failed' || (todo.state === 'rejected' && todo.unread > 0))
 
 /** True once nothing further happens until somebody acts: the end, or a question. */
 export const settled = (todo: { state: State; nextRetryAt: unknown }): boolean => {

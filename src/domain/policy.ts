@@ -52,6 +52,11 @@ export interface QueuePolicy {
   backoff: Backoff
   contexts: 'serial' | 'parallel'
   /**
+   * Whose todos stand in one line. `client`: those of one client in one context. `context`: all of one
+   * context, whoever sent them; whoever may send to the queue may speak there.
+   */
+  line: 'client' | 'context'
+  /**
    * What a message in a conversation means that names no todo. `explicit`: a new todo. `question`:
    * the answer to its author's open question there, if there is exactly one. `author`: that, or a
    * message to its author's live todo.
@@ -60,6 +65,9 @@ export interface QueuePolicy {
   dedupe: 'off' | 'messageId'
   concurrency?: number
   interruptTtlSeconds?: number
+  /** The priorities that clients may name, where their endpoint does not say. */
+  highestPriority?: number
+  lowestPriority?: number
   timeouts: Timeouts
   /** How long ended todos are kept; absent or 0 means for ever. */
   retentionDays?: number
@@ -69,6 +77,7 @@ export const DEFAULT_POLICY: QueuePolicy = {
   maxAttempts: 5,
   backoff: { initialSeconds: 1, factor: 2, maxSeconds: 300, jitter: 0.2 },
   contexts: 'serial',
+  line: 'client',
   reentry: 'explicit',
   dedupe: 'off',
   timeouts: {},
@@ -89,6 +98,19 @@ export const INTERRUPT_TTL = {
 } as const
 
 export const INTERRUPT_MAX_WAIT_DEFAULT_SECONDS = 7 * 86_400
+
+/**
+ * How long a holder that has not heartbeated during its wait has, from the answer to its first call. Zero
+ * makes the lease of an answer as long as any other.
+ */
+export const ANSWER_LEASE = {
+  setting: 'answer_lease_seconds',
+  defaultSeconds: 60,
+  maxSeconds: LEASE.maxSeconds,
+} as const
+
+export const isAnswerLease = (value: string): boolean =>
+  /^\d{1,9}$/.test(value) && Number(value) <= ANSWER_LEASE.maxSeconds
 
 /**
  * Seconds until the next try after the `attempt`-th attempt (1-based) failed. `chance` is 0..1. The cap

@@ -2,7 +2,9 @@
  * The shapes that everything above the store works with. Messages, parts and artifacts are A2A 1.0
  * JSON (spec 4.1); times are Dates by the database's clock.
  */
+
 import type { Disposition, EventVerb, Outcome, ReadyReason, State } from './lifecycle.ts'
+import type { Amounts } from './spend.ts'
 
 /** The member of a send's metadata with its idempotency key, for clients that cannot set headers. */
 export const IDEMPOTENCY_MEMBER = 'urn:switchboard:idempotency-key'
@@ -57,6 +59,8 @@ export interface Todo {
   contextId: string
   /** The endpoint that sent it; null if an operator did. */
   clientId: string | null
+  /** On whose behalf its client sent it (author.ts); null where nobody was named. */
+  author: string | null
   state: State
   priority: number
   attempt: number
@@ -96,17 +100,46 @@ export interface Todo {
   depth: number
   /** What it may do; null is everything. A child's effects are among its parent's. */
   effects: string[] | null
+  /** How much it may spend; null is without limit. What its children spend counts as well. */
+  budget: Amounts | null
+  spent: Amounts | null
   /** Which children it waits for, and until when; null if it does not wait for any. */
-  join: { children: string[]; until: JoinUntil } | null
+  join: {
+    children: string[]
+    until: JoinUntil
+    /** When the parent goes on all the same, as everywhere on the wire. */
+    timeoutAt?: string
+    /** What becomes then of the children that live. */
+    onTimeout?: OnJoinTimeout
+  } | null
+  /** When its last join ended by the clock; null where it held, or there was none. */
+  joinTimedOutAt: Date | null
+  /** When the answer came to which its holder has not reacted so far. */
+  unheardSince: Date | null
   /** When the open question was answered, if the line was busy then. */
   answeredAt: Date | null
   retryOf: string | null
+  /** The moment that its sender or its schedule named; it cannot be claimed before. */
+  notBefore: Date | null
+  /** The name of the schedule that made it. */
+  schedule: string | null
   /** Seconds since its last sign of progress when it was read; null if it is not claimed. */
   idleSeconds: number | null
 }
 
 /** A join holds when all, or any, of the children have ended; `each` holds at every one's end. */
 export type JoinUntil = 'all' | 'any' | 'each'
+
+export const ON_JOIN_TIMEOUT = ['leave', 'cancel'] as const
+type OnJoinTimeout = (typeof ON_JOIN_TIMEOUT)[number]
+
+/** How a parent waits for its children. */
+export interface JoinTerms {
+  until: JoinUntil
+  timeoutSeconds?: number
+  /** `leave` by default. */
+  onTimeout?: OnJoinTimeout
+}
 
 /** A child as its parent sees it. */
 export interface Child {
@@ -124,6 +157,8 @@ export interface Child {
 export interface RequestFacts {
   /** Of the request that brought a message to a live todo; the first one's is the todo's own. */
   metadata?: JsonObject
+  /** Of a message to a live todo: on whose behalf it was sent. */
+  author?: string
   /** Extensions that the client requested and the card declares. */
   extensions?: string[]
   acceptedOutputModes?: string[]
@@ -194,6 +229,8 @@ export interface TodoView {
   result: JsonObject | null
   /** The todo at the front of its conversation, while this one waits in line; else null. */
   waitsBehind: string | null
+  /** That one is another client's, which is none of this one's business. */
+  behindOther: boolean
   /** The todo that redoes this dead letter; else null. */
   retriedAs: string | null
   /** What is left out, because one answer does not show so much; absent where nothing is. */
@@ -208,6 +245,8 @@ export interface Event {
   seq: number
   queue: string
   contextId: string
+  /** Of its todo. */
+  author: string | null
   verb: EventVerb
   from: State | null
   to: State
@@ -248,6 +287,13 @@ export interface EventDetail {
   percent?: number
   error?: Failure
   retryAt?: string
+  /** What was spent. */
+  spent?: Amounts
+  /** How many messages nobody has read, of a todo that has failed for good or was rejected. */
+  owed?: number
+  /** Of a new todo: when it is due, and which schedule made it. */
+  notBefore?: string
+  schedule?: string
 }
 
 /** An event in the order of the board's feed. Positions grow; they may have gaps. */

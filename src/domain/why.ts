@@ -2,7 +2,8 @@
  * One sentence for any todo: what it waits for, since when, until when, and what would move it. Pure:
  * the caller reads the facts.
  */
-import { NEVER_STARTED, phaseOf, STATES } from './lifecycle.ts'
+import { HOLDER_LOST, isDeadLetter, NEVER_STARTED, phaseOf, STATES } from './lifecycle.ts'
+import { spendText } from './spend.ts'
 import type { Attempt, Child, Todo } from './todo.ts'
 
 /** A limit on how much runs at once, and how much runs under it now. */
@@ -31,8 +32,10 @@ export interface WhyFacts {
   deadline: Date | null
   /** The live endpoints that may claim from its queue. */
   claimers: readonly Claimer[]
-  /** All its children, while it waits for them. */
-  children: readonly Child[]
+  /** The children that it waits for. */
+  children: readonly Pick<Child, 'id' | 'queue' | 'state' | 'retrying'>[]
+  /** Of the queues of these: those from which nobody may claim. */
+  unserved: readonly string[]
   /** The slots of its queue; null if it has no limit. */
   slots: Slots | null
   /** The todo at the front of its conversation, while it waits in line. */
@@ -77,18 +80,39 @@ const BACK = 'it goes back to its queue'
 const afterwards = (todo: Todo): string =>
   todo.attempt >= todo.maxAttempts ? 'it ends as a dead letter' : BACK
 
-/** If a child asks something, its parent really waits for that answer. */
-const joining = ({ todo, children }: WhyFacts, since: Date): Why => {
+/**
+ * If a child asks something, its parent really waits for that answer; and if nobody may claim it, for an
+ * operator.
+ */
+const joining = ({ todo, children, unserved }: WhyFacts, since: Date): Why => {
   const waited = children.filter(({ id }) => todo.join?.children.includes(id))
-  const live = waited.filter(
-    (child) => phaseOf({ state: child.state, nextRetryAt: child.retrying || null }) !== 'ended',
-  )
+  const live = waited.filter((child) => phaseOf(phased(child)) !== 'ended')
   const asking = live.find(({ state }) => STATES[state] === 'interrupted')
   const asks = asking ? `; ${asking.id} waits for an answer (${asking.state})` : ''
+  const waiting = live.filter((child) => phaseOf(phased(child)) === 'waiting')
+  const stuck = waiting.filter(({ queue }) => unserved.includes(queue))
+  const [first] = stuck
+  const others = stuck.length > 1 ? `, as do ${stuck.length - 1} more` : ''
+  const nobody = first
+    ? `; ${first.id} waits in ${first.queue}${others}, and nobody may claim from it: vend an endpoint with the verb work for it`
+    : ''
   const ended = waited.length - live.length
-  const why = `waits since ${at(since)} for ${todo.join?.until} of its ${waited.length} children, ${ended} of which have ended${asks}; it is claimable when that holds`
-  return { why, since, until: todo.closeAt }
+  const timeout = todo.join?.timeoutAt ? new Date(todo.join.timeoutAt) : null
+  const then =
+    todo.join?.onTimeout === 'cancel'
+      ? 'those that live are canceled and it is claimable all the same'
+      : 'it is claimable all the same'
+  const limits =
+    limited('not by then', timeout, then) +
+    limited('not ended', todo.closeAt, 'it fails (schedule_to_close_timeout)')
+  const why = `waits since ${at(since)} for ${todo.join?.until} of its ${waited.length} children, ${ended} of which have ended${asks}${nobody}; it is claimable when that holds${limits}`
+  return { why, since, until: earlier(timeout, todo.closeAt) }
 }
+
+const phased = ({ state, retrying }: WhyFacts['children'][number]) => ({
+  state,
+  nextRetryAt: retrying || null,
+})
 
 const isFull = (slots: Slots | null): slots is Slots => slots !== null && slots.used >= slots.limit
 
@@ -131,6 +155,12 @@ const waiting = (facts: WhyFacts): Why => {
     return { why, since, until: nextRetryAt }
   }
   if (todo.join) return joining(facts, since)
+  if (!dueAt && !todo.line && todo.notBefore) {
+    const { notBefore } = todo
+    const end = limited('not ended', todo.closeAt, 'it fails (schedule_to_close_timeout)')
+    const why = `waits until ${at(notBefore)}, as its sender asked; then it takes its turn in its conversation${end}`
+    return { why, since, until: notBefore }
+  }
   if (!dueAt) {
     const front = waitsBehind ? `task ${waitsBehind}` : 'an answer'
     const why = `waits in line since ${at(since)} behind ${front} of the same conversation; it is its turn when that one ends or asks`
@@ -148,10 +178,14 @@ const waiting = (facts: WhyFacts): Why => {
   }
   const { by, until } = claimed(facts)
   if (due > since) {
-    const why = `waits until ${at(due)}, as asked when it was handed back; then ${by}${limits}`
+    const why = `waits until ${at(due)}, as ${todo.notBefore?.getTime() === due.getTime() ? 'its sender asked' : 'asked when it was handed back'}; then ${by}${limits}`
     return { why, since, until: due }
   }
-  return { why: `waits since ${at(since)} until ${by}${limits}`, since, until: earlier(end, until) }
+  const only = todo.effects
+    ? `; agents that have more than it may use (${todo.effects.join(', ') || 'nothing'}) pass it over`
+    : ''
+  const why = `waits since ${at(since)} until ${by}${only}${limits}`
+  return { why, since, until: earlier(end, until) }
 }
 
 /** Nothing has come from the holder yet, and the attempt before did start: this one would not count. */
@@ -167,9 +201,11 @@ const held = ({ todo, holder, attempts }: WhyFacts): Why => {
   const { leaseExpiresAt, progressAt, startedAt, closeAt } = todo
   const silence = after(progressAt, todo.heartbeatSeconds)
   const attempt = after(startedAt, todo.startToCloseSeconds)
+  const unheard = todo.unheardSince ? 'not heard of since the answer' : 'without a heartbeat'
+  const lost = todo.unheardSince || givenBack(attempts) ? BACK : afterwards(todo)
   const why =
     `${holder ?? 'its holder'} works on it since ${at(todo.statusAt)}, ${tries(todo)}` +
-    limited('without a heartbeat', leaseExpiresAt, givenBack(attempts) ? BACK : afterwards(todo)) +
+    limited(unheard, leaseExpiresAt, lost) +
     limited('without progress', silence, `${afterwards(todo)} (heartbeat_timeout)`) +
     limited('not finished', attempt, `${afterwards(todo)} (start_to_close_timeout)`) +
     limited('not ended', closeAt, 'it fails (schedule_to_close_timeout)')
@@ -177,10 +213,13 @@ const held = ({ todo, holder, attempts }: WhyFacts): Why => {
   return { why, since: todo.statusAt, until }
 }
 
-const interrupted = ({ todo, holder, question, deadline }: WhyFacts): Why => {
+const interrupted = ({ todo, holder, attempts, question, deadline }: WhyFacts): Why => {
   const since = todo.interruptedAt ?? todo.statusAt
   const what = todo.state === 'auth-required' ? 'an authorisation' : 'an answer'
-  const who = todo.owner === null ? 'parked' : `held by ${holder ?? 'its holder'}`
+  const asker = holder ?? 'its holder'
+  const isLost = attempts[0]?.cause === HOLDER_LOST
+  const parked = isLost ? `parked, since ${asker} stopped its heartbeats` : 'parked'
+  const who = todo.owner === null ? parked : `held by ${asker}`
   const end = deadline ? `until ${at(deadline)}, when ${afterwards(todo)}` : 'without a deadline'
   if (todo.answeredAt) {
     const why = `was answered at ${at(todo.answeredAt)}; goes on as soon as the task of the same conversation that is at work ends or asks`
@@ -197,10 +236,14 @@ const interrupted = ({ todo, holder, question, deadline }: WhyFacts): Why => {
 
 const ended = ({ todo, error }: WhyFacts): Why => {
   const since = todo.finishedAt ?? todo.statusAt
-  const why =
-    todo.state === 'failed'
-      ? `a dead letter since ${at(since)}: ${error ?? 'it failed'}; only a retry sends it again, as a new todo`
-      : `ended as ${todo.state} at ${at(since)}; nothing moves it any more`
+  const debts =
+    todo.unread === 1 ? 'a message that nobody has read' : `${todo.unread} unread messages`
+  const owes = isDeadLetter(todo) && todo.unread > 0 ? ` it owes an answer to ${debts};` : ''
+  const why = !isDeadLetter(todo)
+    ? `ended as ${todo.state} at ${at(since)}; nothing moves it any more`
+    : todo.state === 'failed'
+      ? `a dead letter since ${at(since)}: ${error ?? 'it failed'};${owes} only a retry sends it again, as a new todo`
+      : `rejected at ${at(since)};${owes} only a retry hands that on, as a new todo`
   return { why, since, until: null }
 }
 
@@ -218,7 +261,11 @@ const overdue = ({ todo, now }: WhyFacts, { until }: Why): string => {
     : ''
 }
 
+/** What it has spent, of a todo that has a budget. */
+const spending = ({ todo: { budget, spent } }: WhyFacts): string =>
+  budget ? `; spent ${spendText(budget, spent)}` : ''
+
 export const whyOf = (facts: WhyFacts): Why => {
   const why = PHASES[phaseOf(facts.todo)](facts)
-  return { ...why, why: why.why + overdue(facts, why) }
+  return { ...why, why: why.why + spending(facts) + overdue(facts, why) }
 }

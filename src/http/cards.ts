@@ -94,7 +94,7 @@ const card =
     }
     const form = formFor(req, plainForm)
     const document = await documentOf(form, queue, publicUrl(req.headers.host), signer)
-    res.set({ Vary: 'A2A-Version', 'Last-Modified': queue.updatedAt.toUTCString() })
+    res.vary('A2A-Version').set('Last-Modified', queue.updatedAt.toUTCString())
     send(req, res, document)
   }
 

@@ -242,6 +242,9 @@ const a2aRestRoute = (
 /** Paths below a queue's own URL, which is JSON-RPC's. Without groups, express decodes nothing. */
 const REST_PATHS = /^\/a2a\/[^/]+\/.*[^/]/i
 
+/** A queue's own URL, which express would refuse to decode where its name is malformed. */
+const QUEUE_PATH = /^\/a2a\/[^/]+\/?$/i
+
 /** POST /agent and POST /operator: one table, batches and notifications as JSON-RPC has them. */
 const apiRoute = (parts: BoundedParts, surface: Surface, table: MethodTable): Route => {
   const served = { table, writeError: apiError }
@@ -302,7 +305,7 @@ export const createHttp = (options: HttpParts): Http => {
     next()
   })
   // The busiest come first, since express tries one path after the other.
-  app.post('/a2a/:queue', a2a)
+  app.post(QUEUE_PATH, a2a)
   app.all('/agent', agent)
   app.all('/operator', apiRoute(parts, 'operator', parts.operatorTable))
   app.use(cardRouter({ readQueue, publicUrl, plainForm, signer }))

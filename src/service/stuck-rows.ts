@@ -7,10 +7,10 @@ import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
 
 /** The labels of `switchboard_sweep_failures_total` under which rows are counted. */
-type Sweep = 'reap' | 'timeout' | 'come_due' | 'tidy'
+type Sweep = 'reap' | 'timeout' | 'come_due' | 'tidy' | 'schedule'
 
 /** Which row, by the name under which it is logged. */
-type Row = { todo: string; verb?: string } | { line: string }
+type Row = { todo: string; verb?: string } | { line: string } | { schedule: string }
 
 export type StuckRows = (sweep: Sweep, row: Row, what: string, error: unknown) => void
 

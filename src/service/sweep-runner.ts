@@ -23,12 +23,15 @@ export type SweepRunner = (
 const SWEEP_OF = {
   reapLease: 'reap',
   reapInterrupt: 'reap',
+  park: 'reap',
+  joinTimeOut: 'timeout',
   revoke: 'reap',
   strand: 'reap',
   cancel: 'reap',
   timeOut: 'timeout',
   expire: 'timeout',
   comeDue: 'come_due',
+  enterLine: 'come_due',
 } as const satisfies Record<SweepVerb, unknown>
 
 export const createSweepRunner = ({

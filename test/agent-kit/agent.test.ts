@@ -299,18 +299,51 @@ test('messages that came while completing go to the listener before it completes
   expect(acknowledged).toEqual([2, 4, 6])
 })
 
-test('without a listener late messages are acknowledged', async () => {
-  const { server } = await run([claimed()], () => {}, refusingUnread([owed(4, 'late')]))
+test('late messages that nobody saw are acknowledged where that was chosen', async () => {
+  const { server } = await run([claimed()], () => {}, refusingUnread([owed(4, 'late')]), {
+    unread: 'acknowledge',
+  })
   await until(() => server.paramsOf('todos.complete').length === 2)
   expect(server.paramsOf('todos.complete')[1]).toMatchObject({ acknowledge: 4 })
 })
 
-test('with the policy to release, a late message hands the todo to the next claim', async () => {
-  const { server } = await run([claimed()], () => {}, refusingUnread([owed(4, 'late')]), {
-    unread: 'release',
-  })
+test('by default a late message hands the todo to the next claim', async () => {
+  const { server } = await run([claimed()], () => {}, refusingUnread([owed(4, 'late')]))
   await until(() => made(server, 'todos.release'))
   expect(server.paramsOf('todos.complete')).toHaveLength(1)
+})
+
+test('a message that the kit has heard of and the handler has not goes to the next claim', async () => {
+  let fetched = 0
+  const { server } = await run(
+    [claimed({ unread: [owed(2, 'early')] })],
+    async (ctx) => {
+      await until(() => fetched > 0)
+      expect(ctx.todo.unread).toHaveLength(1)
+    },
+    ({ method }) => {
+      if (method !== 'todos.messages') return { result: { state: 'claimed', unread: 2 } }
+      fetched += 1
+      return { result: { state: 'claimed', messages: [owed(4, 'unseen')] } }
+    },
+  )
+  await until(() => made(server, 'todos.release'))
+  expect(made(server, 'todos.complete')).toBe(false)
+})
+
+test('what came with the todo, and what the handler took, is acknowledged', async () => {
+  const { server } = await run(
+    [claimed({ unread: [owed(2, 'early')] })],
+    async (ctx) => {
+      expect((await ctx.messages()).map(textOf)).toEqual(['early', 'taken'])
+    },
+    ({ method }) =>
+      method === 'todos.messages'
+        ? { result: { state: 'claimed', messages: [owed(4, 'taken')] } }
+        : { result: { state: 'claimed', unread: 0 } },
+  )
+  await until(() => made(server, 'todos.complete'))
+  expect(server.paramsOf('todos.complete')).toMatchObject([{ acknowledge: 4 }])
 })
 
 test('messages that never stop coming hand the todo back in the end', async () => {
@@ -321,6 +354,7 @@ test('messages that never stop coming hand the todo back in the end', async () =
       method === 'todos.complete'
         ? conflict('unread_messages', { unread: [owed(nth, 'again')] })
         : { result: {} },
+    { unread: 'acknowledge' },
   )
   await until(() => made(server, 'todos.release'))
   expect(server.paramsOf('todos.complete').length).toBeLessThanOrEqual(10)
@@ -333,7 +367,7 @@ test('it claims as many todos as it has free slots', async () => {
     todos,
     () => new Promise<void>((resolve) => working.push(resolve)),
     undefined,
-    { concurrency: 2, queues: ['a', 'b'] },
+    { concurrency: 2, queues: ['a', 'b'], effects: ['mail.send'] },
   )
   await until(() => working.length === 2)
   expect(server.paramsOf('todos.claim')).toHaveLength(1)
@@ -341,6 +375,7 @@ test('it claims as many todos as it has free slots', async () => {
     limit: 2,
     waitMs: 25_000,
     queues: ['a', 'b'],
+    effects: ['mail.send'],
   })
   working[0]?.()
   await until(() => working.length === 3)

@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from 'vitest'
 import { type Agent, type AgentOptions, createAgent } from '../../src/agent-kit/agent.ts'
 import type { Handler } from '../../src/agent-kit/attempt.ts'
-import type { AttemptAborted } from '../../src/agent-kit/errors.ts'
+import { type AttemptAborted, EffectDenied } from '../../src/agent-kit/errors.ts'
 import { until } from '../support/until.ts'
 import { type Answer, claimed, type FakeServer, startFakeServer } from './fake-server.ts'
 
@@ -238,4 +238,42 @@ test('a block of the event loop, which may be another handler, is nobody’s sil
   )
   await until(() => server.paramsOf('todos.complete').length === 2)
   expect(made(server, 'todos.fail')).toBe(false)
+})
+
+test('a tool that the effects of the todo lack is refused by name, before it runs, and for good', async () => {
+  let ran = 0
+  const server = await run(
+    async (ctx) => {
+      const use = (name: string, more = {}) =>
+        ctx.tool(name, { timeoutMs: 5000, ...more }, async () => {
+          ran += 1
+        })
+      await use('oven')
+      await use('search', { effect: 'web.read' })
+      const denied = await use('oven', { effect: 'fire' }).catch((error: unknown) => error)
+      expect(denied).toBeInstanceOf(EffectDenied)
+      expect(denied).toMatchObject({ effect: 'fire', allowed: ['oven', 'web.read'] })
+      await use('plate')
+    },
+    {},
+    [claimed({ effects: ['oven', 'web.read'] })],
+  )
+  await until(() => server.paramsOf('todos.fail').length > 0)
+  expect(ran).toBe(2)
+  expect(server.paramsOf('todos.fail')[0]).toMatchObject({
+    error: { code: 'effect_denied', message: 'The todo may not do plate' },
+    retryable: false,
+  })
+  expect(server.paramsOf('todos.progress').map(({ note }) => note)).not.toContain('tool: plate')
+})
+
+test('no effects at all allow no tool; a todo without a list of them may use any', async () => {
+  const server = await run(
+    (ctx) => ctx.tool('oven', 5000, async () => 'cake'),
+    { concurrency: 2 },
+    [claimed({ effects: [] }), claimed({ id: 'todo-2', effects: null })],
+  )
+  await until(() => server.paramsOf('todos.complete').length > 0)
+  await until(() => server.paramsOf('todos.fail').length > 0)
+  expect(server.paramsOf('todos.complete')).toMatchObject([{ id: 'todo-2' }])
 })

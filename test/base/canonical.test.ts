@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { canonicalJson } from '../../src/base/canonical-json.ts'
+import { parseExact } from '../../src/base/exact-json.ts'
 import type { Json } from '../../src/domain/todo.ts'
 
 test('numbers, strings and literals are written as RFC 8785 has them', () => {
@@ -20,6 +21,16 @@ test('names are ordered by their UTF-16 code units, whatever engine or insertion
   expect(canonicalJson({ b: 1, '10': 2, '9': 3, a: 4 })).toBe('{"10":2,"9":3,"a":4,"b":1}')
   expect(canonicalJson(JSON.parse('{"__proto__":1}'))).toBe('{"__proto__":1}')
   expect(canonicalJson({ b: undefined, a: [] })).toBe('{"a":[]}')
+})
+
+test('numbers that are no doubles keep their digits, and texts that look like them stay texts', () => {
+  const text = '{"a":[9007199254740993,0.1234567890123456789],"b":"9007199254740993","c":1e-400}'
+  expect(canonicalJson(parseExact(text))).toBe(text)
+  expect(canonicalJson(parseExact('9007199254740993'))).toBe('9007199254740993')
+})
+
+test('what is no JSON at all has no canonical form', () => {
+  expect(() => canonicalJson(undefined)).toThrow(TypeError)
 })
 
 test.each<[string, Json]>([

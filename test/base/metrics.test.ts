@@ -23,6 +23,7 @@ test('no metric has an id for a label', () => {
     'surface',
     'method',
     'timeout',
+    'limit',
   ]
   expect([...labels].filter((label) => ![...fixed, 'code', 'version'].includes(label))).toEqual([])
 })
@@ -41,7 +42,7 @@ test('the counters of a new queue are there at zero from the first scrape', asyn
   const text = await metrics.registry.metrics()
   const zeros = text.split('\n').filter((line) => line.includes('queue="mail"'))
   expect(zeros.filter((line) => !line.endsWith(' 0'))).toEqual([])
-  expect(zeros).toHaveLength(6 + TIMEOUT_ERRORS.length + ENDED_STATES.length + OUTCOMES.length)
+  expect(zeros).toHaveLength(9 + TIMEOUT_ERRORS.length + ENDED_STATES.length + OUTCOMES.length)
   expect(zeros).toContain('switchboard_todo_leases_expired_total{queue="mail"} 0')
 })
 

@@ -5,6 +5,7 @@ import { ADMIN_TOKEN, startApp, startNode } from '../support/app.ts'
 import { card, lane, openBoardPage, openBrowser, openPage } from '../support/browser.ts'
 import { a2aClient, agentClient } from '../support/clients/actors.ts'
 import { ask, operate } from '../support/steps.ts'
+import { until } from '../support/until.ts'
 
 const app = await startApp()
 const browser = await openBrowser()
@@ -71,6 +72,30 @@ test('a task goes through all lanes under the eyes of who is logged in, answered
   await drawer.waitFor({ state: 'detached' })
   expect(complaints).toEqual([])
   await concierge.stop()
+  await context.close()
+})
+
+test('a card says what waits for its time, and which schedule made it', async () => {
+  const context = await browser.newContext()
+  const message = { parts: [{ text: 'Water the plants' }] }
+  const [sent] = await Promise.all([
+    operate(app, 'todos.send', { queue: 'desk', message, delaySeconds: 7200 }),
+    operate(app, 'schedules.put', { name: 'plants', queue: 'desk', cron: '* * * * *', message }),
+  ])
+  await app.sql(`update schedules set next_at = date_trunc('minute', now())`)
+  const { page, complaints } = await openBoardPage(app, context)
+  await card(page, sent.id)
+    .getByText(/waits for its time, in \d/)
+    .waitFor()
+  const made = await until(
+    async () => (await operate(app, 'schedules.get', { name: 'plants' })).lastTodoId,
+  )
+  await card(page, made).getByText('by schedule plants').waitFor()
+  await operate(app, 'schedules.remove', { name: 'plants' })
+  await card(page, made).getByRole('link').first().click()
+  await page.getByRole('dialog').getByText('schedule plants').waitFor()
+  for (const id of [sent.id, made]) await operate(app, 'todos.cancel', { id })
+  expect(complaints).toEqual([])
   await context.close()
 })
 

@@ -352,6 +352,7 @@ describe('which server and which token', () => {
   test.each([
     ['todos.answer', ['answer', 'latest', 'yes', '--no-wait']],
     ['todos.show', ['show', 'latest', '--json']],
+    ['todos.why', ['why', 'latest']],
   ])('"latest" is the newest open question, to %s', async (method, args) => {
     const asking = (id: string, state: string, interruptedAt: string) =>
       todo({ id, state, interruptedAt, finishedAt: null })
@@ -366,6 +367,17 @@ describe('which server and which token', () => {
     })
     expect(code).toBe(0)
     expect(server?.paramsOf(method)).toMatchObject([{ id: 'newer' }])
+  })
+
+  test.each([
+    ['2030-01-02T00:00:00.000Z', /answer until +2030-01-0/],
+    [null, /answer until +no deadline/],
+  ])('a question that may be answered until %s says so', async (deadline, shown) => {
+    const asking = todo({ state: 'input-required', question: { seq: 3, deadline } })
+    const { stdout } = await onServer(['show', '11111111-1111-4111-8111-111111111111'], () => ({
+      result: asking,
+    }))
+    expect(stdout).toMatch(shown)
   })
 
   test('the beginning or the end of an id is enough where it is the only one', async () => {

@@ -124,9 +124,11 @@ const SIGNS: Record<
   fork: (call) =>
     call('todos.fork', { children: [{ queue: PARTS, message: { parts: [{ text: 'part' }] } }] }),
   acknowledge: (call) => call('todos.acknowledge', { through: 1000 }),
-  'a question and its answer': async (call) => {
+  // An answer that nobody reacts to is another story: test/interrupts/lost-holders.test.ts.
+  'a question, and a word once it was answered': async (call) => {
     await call('todos.interrupt', { state: 'input-required', message: saying('?') })
     await answerAll()
+    await call('todos.progress')
   },
 }
 

@@ -160,6 +160,16 @@ test('the cookie opens the lanes and the feed, of the queues its token may watch
   await worker.claim()
 })
 
+test('the cookie is found among others, and none is taken for it', async () => {
+  const cookie = await cookieFor(watcher.token)
+  const me = async (text: string) =>
+    (await fetch(`${app.url}/board/me`, { headers: { cookie: text } })).status
+  expect(await me(`theme="dark; blue"; broken; x=%E0%A4%A; ${cookie}; y=1`)).toBe(200)
+  expect(await me(`not_${cookie}`)).toBe(401)
+  expect(await me(`${cookie}x; ${cookie}`)).toBe(401)
+  expect(await me('switchboard_board=')).toBe(401)
+})
+
 test('the cookie is worth nothing on the feed of agents', async () => {
   const cookie = cookieOf(await login(ADMIN_TOKEN))
   expect((await fetch(`${app.url}/agent/events`, { headers: { cookie } })).status).toBe(401)

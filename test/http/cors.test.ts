@@ -109,6 +109,18 @@ test.each(PATHS)('%s opens to no other origin, and says that it depends on it', 
   expectNoCalls((await fetch(`${app.url}${path}`, { method: 'OPTIONS' })).headers)
 })
 
+test('what else an answer varies by stands beside the origin', async () => {
+  const headers = { Origin: site, 'A2A-Version': '1.0', Authorization: `Bearer ${client.token}` }
+  for (const [path, also] of [
+    [`/a2a/desk/tasks/${task.id}`, 'Accept'],
+    ['/a2a/desk/.well-known/agent-card.json', 'A2A-Version'],
+  ]) {
+    const answer = await fetch(`${app.url}${path}`, { headers })
+    expect(answer.status).toBe(200)
+    expect(answer.headers.get('vary')).toBe(`Origin, ${also}`)
+  }
+})
+
 test.each(['/board', '/board/me', '/board/operator', '/board/events', '/metrics', '/answer/x'])(
   '%s stays its own page’s',
   async (path) => {

@@ -26,6 +26,8 @@ const endpoint = (verbs: EndpointVerb[], queues: string[]): Caller => ({
     effects: null,
     sendPerMinute: null,
     concurrency: null,
+    highestPriority: null,
+    lowestPriority: null,
     createdAt: new Date(),
     expiresAt: null,
     revokedAt: null,
@@ -261,6 +263,18 @@ describe('HTTP around a call', () => {
     const response = await post('/agent', { ...echo, method: 'todos.busy' })
     expect([response.status, response.headers.get('retry-after')]).toEqual([429, '7'])
     expect(await response.json()).toMatchObject({ id: 1, error: { code: -32013 } })
+  })
+
+  test('a queue whose name is malformed is answered as one that does not exist, by the surface', async () => {
+    const { post } = await start()
+    const call = { jsonrpc: '2.0', id: 1, method: 'GetTask', params: { id: 'x' } }
+    const version = { 'A2A-Version': '1.0' }
+    for (const path of ['/a2a/%ff', '/a2a/%ff/', '/a2a/%zz']) {
+      const response = await post(path, call, version)
+      expect(await response.json()).toMatchObject({ jsonrpc: '2.0', id: 1, error: {} })
+      const unknown = await post('/a2a/unknown', call, version)
+      expect(response.status).toBe(unknown.status)
+    }
   })
 
   test('what is not there is 404 as JSON, and a malformed path 400', async () => {

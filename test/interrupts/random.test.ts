@@ -153,7 +153,17 @@ const run = async (): Promise<void> => {
     const some = () => ids.filter(() => random() < 0.2)
     for (let step = 0; step < STEPS / 3; step += 1) {
       const roll = random()
-      if (roll < 0.5) {
+      if (roll < 0.3) {
+        // Their holders have died during the wait.
+        await app.sql(
+          `update todos set wait_probe_at = now() - interval '1 second',
+             interrupt_held_until = now() - interval '1 second',
+             lease_expires_at = now() - interval '1 second'
+           where id = any($1::uuid[]) and wait_probe_at is not null and owner is not null
+             and interrupted_at is not null`,
+          [some()],
+        )
+      } else if (roll < 0.6) {
         await app.sql(
           `update todos set interrupted_at = interrupted_at - interval '2 days', interrupt_held_until =
              case when interrupt_held_until is not null then now() - interval '1 second' end
@@ -231,6 +241,9 @@ const check = async (): Promise<void> => {
   expect(await counted('todosSent'), hint).toBe(of('send'))
   expect(await counted('todosClaimed'), hint).toBe(of('claim'))
   expect(await counted('interruptLeasesReclaimed'), hint).toBe(of('reapInterrupt'))
+  expect(await counted('waitHoldersLost'), hint).toBe(of('park'))
+  const unheard = attempts.filter(({ cause }) => cause === 'answer_unheard').length
+  expect(await counted('answersUnheard'), hint).toBe(unheard)
   expect(await counted('todoLeasesExpired'), hint).toBe(
     of('reapLease') + of('reapInterrupt') + takeovers.length,
   )
@@ -258,7 +271,7 @@ test('it was not a quiet time: every kind of move has happened', async () => {
     expect(verbs, hint).toContain(verb)
   }
   for (const verb of ['reapLease', 'revoke', 'release', 'fail']) expect(verbs, hint).toContain(verb)
-  for (const verb of ['unblock', 'defer', 'fork', 'join', 'joined']) {
+  for (const verb of ['unblock', 'defer', 'fork', 'join', 'joined', 'park']) {
     expect(verbs, hint).toContain(verb)
   }
   // By whether its holder is still there: which of the two, this time, is chance.

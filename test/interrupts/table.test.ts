@@ -110,11 +110,12 @@ const oracle = (c: Case, answerFirst: boolean): Seen => {
     }
   }
   if (c.holder === 'dead' && state === 'claimed') {
-    state = c.atCap ? 'failed' : 'pending'
+    // Its answer came to nobody, which costs no attempt.
+    state = 'pending'
+    attempt -= 1
     verbs.push('reapLease')
-    attempts.push(c.atCap ? 'reaped dead_lettered' : 'reaped requeued')
+    attempts.push('reaped requeued')
     leases += 1
-    if (c.atCap) error = 'lease_expired'
   }
 
   let next: Seen['next'] = null

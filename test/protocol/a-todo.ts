@@ -38,11 +38,18 @@ export const aTodo = (given: Partial<Todo> = {}): Todo => ({
   parentId: null,
   depth: 0,
   effects: null,
+  author: null,
+  budget: null,
+  spent: null,
   join: null,
   line: null,
   front: false,
   answeredAt: null,
+  joinTimedOutAt: null,
+  unheardSince: null,
   retryOf: null,
+  notBefore: null,
+  schedule: null,
   idleSeconds: null,
   ...given,
 })
@@ -65,6 +72,7 @@ export const aView = (given: Partial<Todo> = {}, messages: Message[] = [ASKED]):
   result: null,
   direct: false,
   waitsBehind: null,
+  behindOther: false,
   retriedAs: null,
 })
 

@@ -7,7 +7,7 @@ import { a2aClient, agentClient } from '../support/clients/actors.ts'
 import { metric } from '../support/steps.ts'
 import { until } from '../support/until.ts'
 
-const app = await startApp({ placeMs: 50, comeDueMs: 50, tidyMs: 50 })
+const app = await startApp({ placeMs: 50, comeDueMs: 50, scheduleMs: 50, tidyMs: 50 })
 const { client, agent } = await app.queue('desk', { contexts: 'parallel' })
 
 const readiness = async () => {
@@ -16,7 +16,7 @@ const readiness = async () => {
   return { status: response.status, reasons }
 }
 const up = (worker: string) => metric(app, `switchboard_worker_up{worker="${worker}"}`)
-const WORKERS = ['listener', 'reaper', 'bell', 'alarm', 'placer', 'janitor']
+const WORKERS = ['listener', 'reaper', 'bell', 'alarm', 'scheduler', 'placer', 'janitor']
 
 test('a required worker that keeps failing makes the node unready by its name, alone, until it is well again', async () => {
   expect(await readiness()).toMatchObject({ status: 200, reasons: [] })
@@ -47,6 +47,14 @@ test('a required worker that keeps failing makes the node unready by its name, a
   for (const worker of WORKERS) {
     expect(await metric(app, `switchboard_worker_restarts_total{worker="${worker}"}`)).toBe(0)
   }
+})
+
+test('a node that cannot look after schedules is not ready', async () => {
+  await app.sql('alter table schedules rename column next_at to hidden')
+  await until(async () => (await readiness()).status === 503)
+  expect((await readiness()).reasons).toEqual(['the worker scheduler keeps failing'])
+  await app.sql('alter table schedules rename column hidden to next_at')
+  await until(async () => (await readiness()).status === 200)
 })
 
 test('a janitor that keeps failing shows, and does not make the node unready', async () => {

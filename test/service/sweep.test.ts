@@ -15,21 +15,38 @@ const sweepOf = (fails: string) => {
     sweepRunner: (verb: string) => part(verb)(),
     conversations: { sweep: part('lines') },
     childTasks: { sweep: part('family') },
-    revocation: { settleDead: part('revoked') },
+    revocation: { settleDead: part('revoked'), settleIdle: part('idle') },
     metrics: createMetrics(),
     log: { info: ({ count }: { count: number }) => swept.push(`logged ${count}`) },
   } as unknown as SweepParts
   return { swept, sweep: createSweep(parts) }
 }
 
-test.each(['reapLease', 'reapInterrupt', 'lines', 'family'])(
+/** In their order. */
+const STEPS = ['reapLease', 'reapInterrupt', 'park', 'lines', 'family']
+
+test.each(STEPS)(
   'where %s fails the others are swept and logged all the same, and the failure is told',
   async (fails) => {
     const { swept, sweep } = sweepOf(fails)
     await expect(sweep.reap()).rejects.toThrow(`${fails} failed`)
-    const others = ['reapLease', 'reapInterrupt', 'lines', 'family'].filter((n) => n !== fails)
+    const [reapLease, reapInterrupt, park, ...rest] = STEPS.map((name) =>
+      name === fails ? [] : [name],
+    )
+    const parked = fails === 'park' ? [] : ['logged 1']
     const reaped = fails.startsWith('reap') ? 1 : 2
-    expect(swept).toEqual(['revoked', ...others, `logged ${reaped}`])
+    expect(swept).toEqual(
+      [
+        'revoked',
+        'idle',
+        reapLease,
+        reapInterrupt,
+        park,
+        parked,
+        ...rest,
+        `logged ${reaped}`,
+      ].flat(),
+    )
   },
 )
 

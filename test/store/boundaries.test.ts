@@ -183,6 +183,11 @@ const CLOCKS: Record<string, Clock> = {
     columns: (at) => ({ due_at: at, ready_reason: `'released'` }),
     acts: sweeps('comeDue'),
   },
+  'the turn of a todo that waits for its time': {
+    state: 'pending',
+    columns: (at) => ({ due_at: 'null', later_line: 'gen_random_uuid()', not_before: at }),
+    acts: sweeps('enterLine'),
+  },
   'the hook of a retry': {
     state: 'failed',
     columns: (at) => ({ next_retry_at: at, ready_reason: `'retried'` }),

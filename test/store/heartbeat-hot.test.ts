@@ -26,9 +26,19 @@ const claimed = async (leaseSeconds = 300): Promise<string> => {
 }
 
 /** Beats once, and says whether the row was all that had to be written. */
-const beat = (id: string, leaseSeconds?: number): Promise<boolean> =>
+const beat = (
+  id: string,
+  leaseSeconds?: number,
+  verb: 'heartbeat' | 'hold' = 'heartbeat',
+): Promise<boolean> =>
   database.transaction(async (session) => {
-    const change = { endpoint: ENDPOINT, fence: '1', ...(leaseSeconds && { leaseSeconds }) }
+    const wait = { holdSeconds: 300, maxWaitSeconds: 604_800 }
+    const change = {
+      endpoint: ENDPOINT,
+      fence: '1',
+      ...(leaseSeconds && { leaseSeconds }),
+      ...wait,
+    }
     const counts = async () => {
       const [row] = await session.query<{ all: number; hot: number }>(
         `select n_tup_upd::int as all, n_tup_hot_upd::int as hot from pg_stat_xact_user_tables
@@ -38,7 +48,7 @@ const beat = (id: string, leaseSeconds?: number): Promise<boolean> =>
       return row!
     }
     const before = await counts()
-    expect(await tryTransition(session, 'heartbeat', id, change)).not.toBeNull()
+    expect(await tryTransition(session, verb, id, change)).not.toBeNull()
     const { all, hot } = await counts()
     expect(all - before.all).toBe(1)
     return hot > before.hot
@@ -48,7 +58,9 @@ const beat = (id: string, leaseSeconds?: number): Promise<boolean> =>
 const pass = (id: string, seconds: number): Promise<unknown> =>
   database.query(
     `update todos set lease_expires_at = lease_expires_at - make_interval(secs => $2),
-      lease_probe_at = lease_probe_at - make_interval(secs => $2) where id = $1`,
+      lease_probe_at = lease_probe_at - make_interval(secs => $2),
+      wait_probe_at = wait_probe_at - make_interval(secs => $2),
+      interrupt_held_until = interrupt_held_until - make_interval(secs => $2) where id = $1`,
     [id, seconds],
   )
 
@@ -83,6 +95,26 @@ test('beating often, nearly none touches an index', async () => {
     if (await beat(id)) spared += 1
   }
   expect(spared).toBeGreaterThanOrEqual(18)
+})
+
+test('nor do those of a holder that waits, and it is parked when they stop, not a moment before', async () => {
+  const id = await claimed()
+  await database.query(
+    `update todos set state = 'input-required', interrupted_at = now() where id = $1`,
+    [id],
+  )
+  let spared = 0
+  for (let n = 0; n < 20; n += 1) {
+    await pass(id, 10)
+    if (await beat(id, undefined, 'hold')) spared += 1
+  }
+  // An update that finds its page full is not hot either.
+  expect(spared).toBeGreaterThanOrEqual(15)
+  await pass(id, 290)
+  expect(await transitionDue(database, 'park', { limit: 10 })).toEqual([])
+  await pass(id, 11)
+  const parked = await transitionDue(database, 'park', { limit: 10 })
+  expect(parked.map(({ todo }) => todo.id)).toEqual([id])
 })
 
 test('a lease that lapses after heartbeats that moved no probe is taken back, not a moment before', async () => {

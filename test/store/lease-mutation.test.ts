@@ -74,6 +74,20 @@ const RULES: Partial<Record<Verb, () => Promise<void>>> = {
     expect(await isReaped(id)).toBe(false)
     expect(await writes('heartbeat', id)).toBe(true)
   },
+  park: async () => {
+    const isParked = async (leaseLeft: number): Promise<boolean> => {
+      const { id } = await claimed(leaseLeft)
+      await database.query(
+        `update todos set state = 'input-required', interrupted_at = now(),
+          interrupt_held_until = now(), wait_probe_at = now() - interval '1 second' where id = $1`,
+        [id],
+      )
+      const parked = await transitionDue(database, 'park', { limit: 100 })
+      return parked.some(({ todo }) => todo.id === id)
+    }
+    expect(await isParked(LAPSED)).toBe(true)
+    expect(await isParked(RUNNING)).toBe(false)
+  },
   heartbeat: async () => {
     await writesWhileItRuns('heartbeat')()
     const { id, queue } = await claimed(RUNNING)

@@ -89,11 +89,23 @@ const allowed = (owners: string[], expiries: string[]): RegExp[] => {
     // Set: to nothing, to what lease_until says, left as it is.
     new RegExp(`${end} = (?:null|lease_until\\((?:coalesce\\([^()]*\\)|[^()]*)\\))(?=,| |$)`, 'g'),
     new RegExp(`${end} = case when \\$\\d+::boolean then null else ${end} end`, 'g'),
+    // With the first word of a holder that has an answer.
+    new RegExp(
+      `${end} = case when \\w+\\.unheard_since is null then ${end} else lease_until\\([^()]*\\) end`,
+      'g',
+    ),
     // What the indexes hold of it: not later than its end, and left as it is for half of its length.
     new RegExp(
       `${end} = least\\(lease_until\\((coalesce\\([^()]*\\))\\), case when ${end} > lease_until\\(\\1 / 2\\.0\\) then ${end} end\\)`,
       'g',
     ),
+    // The short one of an answer, or the whole one.
+    new RegExp(
+      `${end} = lease_until\\(case when \\w+\\.interrupt_held_until (?:(?! end\\)).)* end\\)(?=,| |$)`,
+      'g',
+    ),
+    // Of a row as it would be if all its moments were later, which is then asked as any other is.
+    new RegExp(`'(?:${expiries.join('|')})', ${end} \\+ interval '\\d+ seconds'`, 'g'),
     // Shown, and kept with the attempt that ended.
     new RegExp(`(?<=select |, )${end}(?: as (?:\\w+|${shown}))?(?=,| from)`, 'g'),
     new RegExp(`min\\(least\\(${end}, \\w+\\.alarm_at\\)\\) as until`, 'g'),

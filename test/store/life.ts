@@ -66,6 +66,7 @@ const move = async (database: Database, random: () => number, ids: string[]): Pr
     delay: false,
     acknowledgeAll: true,
     until: 'any' as const,
+    timeout: random() < 0.5,
     children: [],
   }
   const joined = { children: [pick(random, ids)] }
@@ -92,6 +93,9 @@ const age = async (database: Database, random: () => number, ids: string[]): Pro
     expire: `interrupted_at is not null`,
     silence: `state = 'claimed'`,
     late: 'finished_at is null',
+    gone: 'interrupted_at is not null and owner is not null',
+    overdue: 'join_timeout_at is not null',
+    time: 'later_line is not null',
   }[what]
   await database.query(`update todos set ${SETS[what]} where id = any($1) and ${where}`, [some])
   return what

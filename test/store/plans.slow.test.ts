@@ -7,7 +7,7 @@ import type { TodoFilter } from '../../src/domain/todo.ts'
 import { readDeadHolders } from '../../src/store/admin/endpoints.ts'
 import { clearRemains, forgetTodos } from '../../src/store/admin/retention.ts'
 import { addTodo, addTodoOnce, type NewTodo } from '../../src/store/move/add.ts'
-import { countLiveChildren, readCutShort } from '../../src/store/move/children.ts'
+import { countLiveChildren, readCutShort, readLeftByJoins } from '../../src/store/move/children.ts'
 import { readClaimed } from '../../src/store/move/claim.ts'
 import { readClaimers, readQueueSlots } from '../../src/store/move/concurrency.ts'
 import { readDue, transitionDue, transitionLine, tryTransition } from '../../src/store/move/move.ts'
@@ -194,10 +194,24 @@ test('the sweep of interrupts probes the partial index of interrupts', async () 
   expectIndexed(await plansOf(sweep), 'todos_interrupt')
 })
 
+test('the sweeps of silent holders and of overdue joins probe a partial index each', async () => {
+  const sweep = (verb: 'park' | 'joinTimeOut') =>
+    plansOf((session) => transitionDue(session, verb, { limit: 200 }))
+  expectIndexed(await sweep('park'), 'todos_wait')
+  expectIndexed(await sweep('joinTimeOut'), 'todos_alarm')
+})
+
 test('the bell probes the partial index of what comes due', async () => {
   expectIndexed(
     await plansOf((session) => transitionDue(session, 'comeDue', { limit: 200 })),
     'todos_come_due',
+  )
+})
+
+test('todos whose time has come to enter their line are found by the partial index of theirs', async () => {
+  expectIndexed(
+    await plansOf((session) => transitionDue(session, 'enterLine', { limit: 200 })),
+    'todos_later',
   )
 })
 
@@ -278,6 +292,8 @@ test('children are found by their parent, and the live ones among the ended by a
   const due = { limit: 10, except: [] }
   for (const use of [
     (session: Session) => readCutShort(session, due),
+    (session: Session) => readLeftByJoins(session, due, null),
+    (session: Session) => readLeftByJoins(session, due, [SOMEBODY]),
     (session: Session) => countLiveChildren(session, SOMEBODY),
     (session: Session) => transitionDue(session, 'cancel', due, { parents: [SOMEBODY] }),
     (session: Session) => readDue(session, 'cancel', due, { parents: [SOMEBODY] }),

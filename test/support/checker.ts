@@ -96,7 +96,9 @@ const checkTodo = (log: Log, row: Answer, own: Answer[], what: string): void => 
   expect(answers.map(({ seq }) => seq).sort(), what).toEqual(takes.map(({ seq }) => seq).sort())
   for (const { seq, answers: question } of answers) {
     expect(own[question - 1], what).toMatchObject({ verb: 'interrupt' })
-    expect(own.slice(question, seq - 1), what).toEqual([])
+    // Meanwhile its holder may be found to be gone, and nothing else happens.
+    const between = own.slice(question, seq - 1).filter(({ verb }) => verb !== 'park')
+    expect(between, what).toEqual([])
   }
 }
 
@@ -189,6 +191,7 @@ const UNSEEN = [
   'join',
   'joined',
   'comeDue',
+  'enterLine',
 ]
 
 const SEEN_AS: Record<string, string> = {

@@ -23,6 +23,7 @@ const PROGRESS = new Set([
   'todos.artifact',
   'todos.discardArtifacts',
   'todos.interrupt',
+  'todos.spend',
 ])
 
 export interface HoldOptions {
@@ -62,7 +63,7 @@ export interface Hold {
   leave(): void
   /** A hint that the todo was canceled; the server is asked before anything is believed. */
   hearCanceled(because?: string): void
-  /** A question is open: the lease stands still, and beats extend the wait by `holdSeconds`. */
+  /** A question is open: beats say that its asker lives, and extend the wait by `holdSeconds`. */
   waiting(fence: string, holdSeconds: number | undefined): void
   /** The question was answered, and the answer brought a fresh lease. */
   working(): void
@@ -176,11 +177,15 @@ export const holdTodo = (options: HoldOptions): Hold => {
       current = next
       wait = { holdSeconds }
       keeper.change(key, { fence: next, holdSeconds }, false)
+      // From the first beat of a wait on, its end is noticed if this process dies.
+      keeper.beat(key)
       silence.pause()
     },
     working() {
       wait = null
       keeper.change(key, { fence: current, holdSeconds: undefined }, true)
+      // Until the server hears that somebody has the answer, the lease it brought may be a short one.
+      keeper.beat(key)
       silence.resume()
     },
   }

@@ -32,6 +32,7 @@ export interface Claim {
   limit: number
   claimant: string
   queues?: string[]
+  effects?: string[]
   /** The lease to ask for; absent: the endpoint's default, which is not known here. */
   leaseSeconds?: number
 }

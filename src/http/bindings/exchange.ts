@@ -54,6 +54,12 @@ export interface Binding<Req extends IncomingMessage> {
   queueOf?(req: Req): string
 }
 
+/** What another part of the answer varies by stays: caches would mix up origins without it. */
+const addVary = (res: ServerResponse, name: string): void => {
+  const before = res.getHeader('Vary')
+  res.setHeader('Vary', before === undefined ? name : `${before}, ${name}`)
+}
+
 export const sendJson = (
   req: IncomingMessage,
   res: ServerResponse,
@@ -63,7 +69,7 @@ export const sendJson = (
   // The rest of the body is not read, so the next request could not be found behind it.
   if (status === 413 || status === 408) res.setHeader('Connection', 'close')
   if (allow !== undefined) res.setHeader('Allow', allow)
-  if (vary !== undefined) res.setHeader('Vary', vary)
+  if (vary !== undefined) addVary(res, vary)
   if (retryAfterSeconds !== undefined && (status === 429 || status === 503)) {
     res.setHeader('Retry-After', String(retryAfterSeconds))
   }

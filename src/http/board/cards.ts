@@ -3,7 +3,8 @@
  * with. Boards that connect at the same moment with the same right share one reading of it.
  */
 import type { Caller } from '../../domain/endpoint.ts'
-import { PHASES, type Phase, phaseOf } from '../../domain/lifecycle.ts'
+import { isDeadLetter, PHASES, type Phase, phaseOf } from '../../domain/lifecycle.ts'
+import { spendText } from '../../domain/spend.ts'
 import type { Failure, JsonObject, Message } from '../../domain/todo.ts'
 import { withoutSecrets } from '../../protocol/json/secrets.ts'
 import { fromTime, fromTimeOrNull } from '../../protocol/json/todo.ts'
@@ -76,11 +77,16 @@ export const fromCard = ({ view, question, client, progress }: BoardCard) => {
     maxAttempts: todo.maxAttempts,
     claimant: todo.claimant,
     client,
+    author: todo.author,
     title: first ? cut(textOf(first), TITLE_LENGTH) : '',
     said: progressText(progress) || saidBy(status),
     error: todo.state === 'failed' ? failureOf(result) : null,
+    spent: todo.budget ? spendText(todo.budget, todo.spent) : '',
+    owed: isDeadLetter(todo) ? todo.unread : 0,
     retryAt: fromTimeOrNull(todo.nextRetryAt),
     dueAt: fromTimeOrNull(todo.dueAt),
+    notBefore: fromTimeOrNull(todo.notBefore),
+    schedule: todo.schedule,
     waitsBehind,
     joining: todo.join !== null,
     parentId: todo.parentId,

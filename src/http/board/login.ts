@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { isIPv6 } from 'node:net'
+import { parseCookie } from 'cookie'
 import { type Request, type Response, Router } from 'express'
 import { invalid, Refusal } from '../../domain/errors.ts'
 import { WireRefusal } from '../../protocol/wire/errors.ts'
@@ -21,13 +22,8 @@ const MAX_REMEMBERED = 1000
 const BODY = { mediaTypes: ['application/json'], limitBytes: 4096, timeoutMs: 5000 }
 
 /** The session's secret, as the browser sent it. */
-export const readCookie = (req: IncomingMessage): string | null => {
-  for (const pair of (req.headers.cookie ?? '').split(';')) {
-    const [name, value] = pair.split('=', 2)
-    if (name?.trim() === COOKIE && value) return value.trim()
-  }
-  return null
-}
+export const readCookie = (req: IncomingMessage): string | null =>
+  parseCookie(req.headers.cookie ?? '')[COOKIE] || null
 
 /** Failures of one kind of culprit. Of too many the oldest is forgotten: memory is bounded first. */
 const createTally = () => {

@@ -38,8 +38,15 @@ export const requestedExtensions = (req: IncomingMessage): (string | undefined)[
   EXTENSION_HEADERS.map((name) => headerOf(req, name.toLowerCase()))
 
 /** The queue of `/a2a/<queue>`, also where the target is a whole URL (RFC 9112 3.2.2). */
-export const requestedQueue = ({ url = '' }: IncomingMessage): string =>
-  decodeURIComponent(/^(?:[a-z]+:\/\/[^/?#]*)?\/a2a\/([^/?#]+)/i.exec(url)?.[1] ?? '')
+export const requestedQueue = ({ url = '' }: IncomingMessage): string => {
+  const [, name = ''] = /^(?:[a-z]+:\/\/[^/?#]*)?\/a2a\/([^/?#]+)/i.exec(url) ?? []
+  try {
+    return decodeURIComponent(name)
+  } catch {
+    // No queue has such a name, and whoever asks for it is answered so.
+    return name
+  }
+}
 
 export interface Target {
   /** The queue's segment, as it was sent. */

@@ -25,7 +25,13 @@ export const OWN_EXTENSIONS: readonly AgentExtension[] = [
   own('deadlines', 'Limits of a task, and how long its send waits, chosen by the sender'),
   own('context-policy', 'What a new task does where its conversation is busy'),
   own('answers', 'Questions with a JSON Schema, and receipts of what became of a message'),
+  own(
+    'authors',
+    'The person on whose behalf a message is sent, among all that its client stands for',
+  ),
+  own('send-options', 'Priority of a task, and when it may begin, chosen by the sender'),
   own('effects', 'Names of what a task may do, among what its sender may'),
+  own('budgets', 'How much a task may spend, with all that it hands on'),
 ]
 
 const OWN_PREFIX = 'urn:switchboard:'

@@ -90,6 +90,11 @@ export const AGENT_METHODS: MethodTable = {
   'todos.reject': row(schema.reject, ({ reject }) => reject, stateOf),
   'todos.cancel': row(schema.cancel, ({ cancel }) => cancel, stateOf),
   'todos.withdraw': row(schema.withdraw, ({ withdraw }) => withdraw, fromHeartbeat),
+  'todos.spend': row(
+    schema.spend,
+    ({ spend }) => spend,
+    (spent) => spent,
+  ),
   'todos.fork': row(
     schema.fork,
     ({ fork }) => fork,

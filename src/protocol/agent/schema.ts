@@ -4,7 +4,18 @@
 import { z } from 'zod'
 import { INTERRUPT_STATES, type InterruptState } from '../../domain/lifecycle.ts'
 import { LEASE } from '../../domain/policy.ts'
-import { artifact, childIds, children, messageFrom, seconds, seq, until } from '../json/fields.ts'
+import {
+  artifact,
+  children,
+  effects,
+  joinMembers,
+  messageFrom,
+  needsTimeout,
+  seconds,
+  seq,
+  spending,
+  timesOut,
+} from '../json/fields.ts'
 import { jsonObject, name, text } from '../json/parts.ts'
 
 export const MAX_WAIT_MS = 60_000
@@ -30,6 +41,7 @@ export const claim = z
     waitMs,
     leaseSeconds: leaseSeconds.exactOptional(),
     claimant: name.max(200).exactOptional(),
+    effects: effects.min(1).exactOptional(),
   })
   .prefault({})
 
@@ -105,5 +117,6 @@ export const documents = z.strictObject({
   after: seq.default(0),
 })
 export const child = held({ child: name })
+export const spend = spending({ id: name, fence, key: key.exactOptional() })
 export const fork = held({ children, key: key.exactOptional() })
-export const join = held({ children: childIds, until })
+export const join = held(joinMembers).refine(timesOut, needsTimeout)

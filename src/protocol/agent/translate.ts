@@ -8,12 +8,14 @@ import type { DocumentPage } from '../../service/document-page.ts'
 import { withoutSecret, withoutSecrets } from '../json/secrets.ts'
 import {
   fromAttempt,
+  fromBudget,
   fromChild,
   fromDeadlines,
   fromDocuments,
   fromMessages,
   fromPriorAttempt,
   fromSender,
+  fromStart,
   fromStored,
   fromTime,
   fromTimeOrNull,
@@ -30,6 +32,7 @@ export const fromClaimed = ({ view, unread, priorAttempts, children }: ClaimedTo
   fence: view.todo.fence,
   leaseExpiresAt: fromTimeOrNull(view.todo.leaseExpiresAt),
   createdAt: fromTime(view.todo.createdAt),
+  ...fromStart(view.todo),
   ...fromMessages(view.messages),
   unread: unread.map(fromStored),
   artifacts: view.artifacts ?? [],
@@ -39,8 +42,10 @@ export const fromClaimed = ({ view, unread, priorAttempts, children }: ClaimedTo
   metadata: view.metadata,
   ...fromSender(view),
   effects: view.todo.effects,
+  ...fromBudget(view.todo),
   ...(view.todo.parentId && { parentId: view.todo.parentId }),
   children: children.map(fromChild),
+  ...(view.todo.joinTimedOutAt && { joinTimedOutAt: fromTime(view.todo.joinTimedOutAt) }),
   deadlines: fromDeadlines(view.todo),
   ...(view.omitted && { omitted: view.omitted }),
 })

@@ -8,7 +8,10 @@ import { z } from 'zod'
 import { defined } from '../../base/defined.ts'
 import { STATE_NAMES } from '../../domain/lifecycle.ts'
 import type { TIMEOUT_NAMES } from '../../domain/policy.ts'
-import type { Message, TodoFilter } from '../../domain/todo.ts'
+import { AUTHOR_RULE, isAuthor, normalAuthor } from '../../domain/sends/author.ts'
+import { SEND_DELAY, type Start } from '../../domain/sends/send.ts'
+import { MAX_AMOUNT, SPEND_KINDS, type SpendKind } from '../../domain/spend.ts'
+import { type Message, ON_JOIN_TIMEOUT, type TodoFilter } from '../../domain/todo.ts'
 import { enumName, ROLES } from './enums.ts'
 import { artifactMembers, jsonObject, name, oneContent, partMembers, text } from './parts.ts'
 
@@ -45,8 +48,37 @@ export const messageFrom = (role: Message['role']) =>
     referenceTaskIds: z.array(text).exactOptional(),
   })
 
+/** Whom a send is from. */
+export const author = z.custom<string>(isAuthor, AUTHOR_RULE).transform(normalAuthor)
+
+/** When a todo may begin: a moment with its time zone, or seconds from now. */
+export const moment = z.iso.datetime({ offset: true }).transform((text) => new Date(text))
+export const delay = seconds(0, SEND_DELAY.maxSeconds)
+
+export const atMostOneStart = ({ notBefore, delaySeconds }: Start): boolean =>
+  notBefore === undefined || delaySeconds === undefined
+
 /** Names of what a todo may do. */
 export const effects = z.array(name.max(120)).max(100)
+
+const amount = z.int().min(0).max(MAX_AMOUNT).exactOptional()
+
+const amounts = {
+  tokens: amount,
+  cents: amount,
+  calls: amount,
+} satisfies Record<SpendKind, unknown>
+
+/** It is of no use without a kind. */
+const namesOne = (given: object): boolean => SPEND_KINDS.some((kind) => kind in given)
+const NAMES_ONE = `must name one of ${SPEND_KINDS.join(', ')}`
+
+/** What a todo may spend, in whole numbers: `{ "tokens": 100000, "cents": 50 }`. */
+export const budget = z.strictObject(amounts).refine(namesOne, NAMES_ONE)
+
+/** The same members beside others. */
+export const spending = <S extends z.ZodRawShape>(others: S) =>
+  z.strictObject({ ...others, ...amounts }).refine(namesOne, NAMES_ONE)
 
 const limit = seconds().exactOptional()
 
@@ -58,18 +90,39 @@ export const timeouts = z.strictObject({
   heartbeat: limit,
 } satisfies Record<(typeof TIMEOUT_NAMES)[number], unknown>)
 
-const child = z.strictObject({
-  queue: name,
-  message: messageFrom('ROLE_USER'),
-  effects: effects.exactOptional(),
-  deadlineSeconds: seconds().exactOptional(),
-  maxAttempts: z.int().min(1).max(100).exactOptional(),
-})
+const child = z
+  .strictObject({
+    queue: name,
+    message: messageFrom('ROLE_USER'),
+    effects: effects.exactOptional(),
+    budget: budget.exactOptional(),
+    /** The older word for the timeout `scheduleToClose`. */
+    deadlineSeconds: seconds().exactOptional(),
+    timeouts: timeouts.exactOptional(),
+    maxAttempts: z.int().min(1).max(100).exactOptional(),
+  })
+  .refine(
+    (given) => given.deadlineSeconds === undefined || !given.timeouts?.scheduleToClose,
+    'names deadlineSeconds or timeouts.scheduleToClose, which say the same',
+  )
 
 /** How many children one call may make, and what a join may wait for. */
 export const children = z.array(child).min(1).max(100)
-export const childIds = z.array(name).min(1).max(1000)
-export const until = z.enum(['all', 'any', 'each'])
+const MAX_JOINED = 1000
+const childIds = z.array(name).min(1).max(MAX_JOINED)
+
+/** What a join says, whoever parks the todo. */
+export const joinMembers = {
+  children: childIds,
+  until: z.enum(['all', 'any', 'each']),
+  timeoutSeconds: seconds().exactOptional(),
+  onTimeout: z.enum(ON_JOIN_TIMEOUT).exactOptional(),
+}
+
+/** For what only means something beside a timeout. */
+export const timesOut = (join: { timeoutSeconds?: number; onTimeout?: unknown }): boolean =>
+  join.onTimeout === undefined || join.timeoutSeconds !== undefined
+export const needsTimeout = { path: ['onTimeout'], error: 'needs timeoutSeconds' }
 
 /**
  * The params of both `todos.list`. A filter matches what equals it, so any text is allowed. Every

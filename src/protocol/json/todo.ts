@@ -27,6 +27,7 @@ export const fromStored = (stored: StoredMessage) => ({
   receivedAt: fromTime(stored.receivedAt),
   ...(stored.answers !== null && { answers: stored.answers }),
   ...(stored.sender !== null && stored.message.role === 'ROLE_USER' && { sender: stored.sender }),
+  ...(stored.request?.author !== undefined && { author: stored.request.author }),
   ...(stored.request && { request: stored.request }),
 })
 
@@ -43,11 +44,15 @@ export const fromDocuments = (
   })),
   next,
 })
+/** Absent where nobody is named. */
+const byAuthor = ({ author }: Pick<Todo, 'author'>) => (author === null ? {} : { author })
+
 /** Who sent a todo and what they said beside its first message; its metadata is a member of its own. */
 export const fromSender = ({ todo, messages }: TodoView) => {
   const { extensions = [], acceptedOutputModes, traceparent } = messages[0]?.request ?? {}
   return {
     sender: todo.clientId,
+    ...byAuthor(todo),
     extensions,
     ...(acceptedOutputModes && { configuration: { acceptedOutputModes } }),
     ...(traceparent !== undefined && { traceparent }),
@@ -73,6 +78,12 @@ export const fromDeadlines = (todo: Todo) => ({
   }),
 })
 
+/** Of a todo that was made for a moment: which one, and by which schedule. */
+export const fromStart = ({ notBefore, schedule }: Todo) => ({
+  ...(notBefore && { notBefore: fromTime(notBefore) }),
+  ...(schedule !== null && { schedule }),
+})
+
 const upToInterrupt = members<Todo>()(
   'id queue contextId state attempt maxAttempts attemptsTotal fence owner claimant',
   'leaseExpiresAt interruptedAt',
@@ -81,15 +92,25 @@ const afterInterrupt = members<Todo>()(
   'dueAt nextRetryAt progressAt seq unread createdAt updatedAt finishedAt statusAt',
 )
 
+/** There only where it has a limit, or has spent. */
+export const fromBudget = ({ budget, spent }: Pick<Todo, 'budget' | 'spent'>) => ({
+  ...(budget && { budget }),
+  ...(spent && { spent }),
+})
+
 const fromRow = (todo: Todo) => ({
   ...upToInterrupt(todo),
   heldUntil: fromTimeOrNull(todo.interruptHeldUntil),
   ...afterInterrupt(todo),
   deadlines: fromDeadlines(todo),
   retryOf: todo.retryOf,
+  ...fromStart(todo),
   effects: todo.effects,
+  ...byAuthor(todo),
+  ...fromBudget(todo),
   ...(todo.parentId && { parentId: todo.parentId }),
   ...(todo.join && { join: todo.join }),
+  ...(todo.joinTimedOutAt && { joinTimedOutAt: fromTime(todo.joinTimedOutAt) }),
   idleSeconds: todo.idleSeconds === null ? null : Math.floor(todo.idleSeconds),
 })
 
@@ -128,4 +149,8 @@ const ofEvent = members<Fact>()(
 )
 
 /** A committed event, without the documents it carried. */
-export const fromEvent = (event: Fact) => ({ id: event.todoId, ...ofEvent(event) })
+export const fromEvent = (event: Fact) => ({
+  id: event.todoId,
+  ...ofEvent(event),
+  ...byAuthor(event),
+})

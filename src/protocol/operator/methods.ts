@@ -27,7 +27,9 @@ import {
   fromPage,
   fromPut,
   fromQueue,
+  fromSchedule,
   fromShown,
+  fromShownSchedule,
   fromTodo,
   fromVended,
   fromWhy,
@@ -91,6 +93,12 @@ export const OPERATOR_METHODS: MethodTable = {
     endpointOf,
   ),
 
+  'doctor.run': admin(
+    schema.none,
+    ({ operator }) => operator.diagnose(),
+    ({ ok, checks }) => ({ ok, checks }),
+  ),
+
   'settings.get': admin(
     schema.none,
     ({ operator }) => operator.getSettings(),
@@ -105,6 +113,30 @@ export const OPERATOR_METHODS: MethodTable = {
     schema.unsetSetting,
     ({ operator }, { key }) => operator.unsetSetting(key),
     (_, { key }) => ({ key, value: null }),
+  ),
+
+  'schedules.put': admin(
+    schema.putSchedule,
+    ({ operator }, put) => operator.putSchedule(put),
+    fromShownSchedule,
+  ),
+  'schedules.get': admin(
+    schema.byName,
+    ({ operator }, { name }) => operator.getSchedule(name),
+    fromShownSchedule,
+  ),
+  'schedules.list': admin(
+    schema.none,
+    ({ operator }) => operator.listSchedules(),
+    listed('schedules', fromSchedule),
+  ),
+  'schedules.remove': admin(schema.byName, ({ operator }, { name }) =>
+    operator.removeSchedule(name),
+  ),
+  'schedules.pause': admin(
+    schema.pauseSchedule,
+    ({ operator }, { name, paused }) => operator.pauseSchedule(name, paused),
+    fromShownSchedule,
   ),
 
   'sessions.list': admin(
@@ -163,11 +195,16 @@ export const OPERATOR_METHODS: MethodTable = {
   ),
   'todos.join': admin(
     schema.join,
-    ({ operator }, { id, children, until }) => operator.join(id, children, until),
+    ({ operator }, { id, children, until, ...limits }) =>
+      operator.join(id, children, until, limits),
     fromTodo,
   ),
   'todos.retry': reading(
-    admin(schema.byId, ({ operator }, { id }) => operator.retry(id), fromTodo),
+    admin(
+      schema.retry,
+      ({ operator }, { id, artifacts }) => operator.retry(id, artifacts),
+      fromTodo,
+    ),
   ),
   'todos.why': reading(
     watch(schema.byId, ({ operator }, { id }, { caller }) => operator.why(id, caller), fromWhy),

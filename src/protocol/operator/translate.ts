@@ -6,21 +6,24 @@ import type { z } from 'zod'
 import type { Endpoint } from '../../domain/endpoint.ts'
 import { type Delivery, maskUrl } from '../../domain/push.ts'
 import type { Queue } from '../../domain/queue.ts'
+import type { Schedule } from '../../domain/sends/schedule.ts'
 import type { JsonObject, TodoFilter, TodoPage, TodoView } from '../../domain/todo.ts'
 import type { Why } from '../../domain/why.ts'
 import type { AnswerLinks } from '../../service/board/answer-links.ts'
 import type { BoardSession } from '../../service/board/sessions.ts'
 import type { OperatorService, Shown } from '../../service/operator/operator.ts'
+import type { ShownSchedule } from '../../service/schedules/schedules.ts'
 import type { Question } from '../../service/tasks/questions.ts'
 import { formOf } from '../json/answer-form.ts'
 import { toFilter } from '../json/fields.ts'
 import { members } from '../json/object.ts'
-import { withoutSecrets } from '../json/secrets.ts'
+import { withoutSecret, withoutSecrets } from '../json/secrets.ts'
 import {
   fromAttempt,
   fromChild,
   fromEvent,
   fromStored,
+  fromTime,
   fromTimeOrNull,
   fromView,
 } from '../json/todo.ts'
@@ -42,8 +45,20 @@ export const fromPut = (queue: Queue, { card }: z.output<typeof putQueue>) => ({
 
 export const fromEndpoint = members<Endpoint>()(
   'id name queues verbs defaultLeaseSeconds interruptTtlSeconds effects sendPerMinute concurrency',
-  'createdAt expiresAt revokedAt',
+  'highestPriority lowestPriority createdAt expiresAt revokedAt',
 )
+
+/** In a list, without its message: that may be long. */
+export const fromSchedule = members<Schedule>()(
+  'name queue cron timeZone catchUp catchUpLimit priority timeouts paused nextAt lastTickAt',
+  'lastTodoId made skipped error createdAt updatedAt',
+)
+
+export const fromShownSchedule = ({ schedule, upcoming }: ShownSchedule) => ({
+  ...fromSchedule(schedule),
+  message: schedule.message,
+  upcoming: upcoming.map(fromTime),
+})
 
 export const fromVended = ({ endpoint, token }: { endpoint: Endpoint; token: string }) => ({
   endpoint: fromEndpoint(endpoint),
@@ -74,6 +89,7 @@ export const fromShown = (shown: Shown) => ({
   children: shown.children.map(fromChild),
   events: shown.events.map(fromEvent),
   question: shown.question && fromQuestion(shown.question),
+  owed: shown.owed.map(withoutSecret).map(fromStored),
 })
 
 export const fromQuestion = ({ seq, deadline, schema }: Question) => ({

@@ -8,6 +8,7 @@ import { defined } from '../../base/defined.ts'
 import { exactText } from '../../base/exact-json.ts'
 import { phaseOf, type State, shownAs } from '../../domain/lifecycle.ts'
 import type { Dialect } from '../../domain/push.ts'
+import { AUTHOR_MEMBER } from '../../domain/sends/author.ts'
 import type {
   Artifact,
   ArtifactChunk,
@@ -158,7 +159,8 @@ export const fromTodo = (
   const { todo } = view
   const metadata = {
     ...view.metadata,
-    ...(view.waitsBehind && { [WAITS_BEHIND]: view.waitsBehind }),
+    ...(todo.author !== null && { [AUTHOR_MEMBER]: todo.author }),
+    ...(view.waitsBehind && !view.behindOther && { [WAITS_BEHIND]: view.waitsBehind }),
     ...(todo.retryOf && { [RETRY_OF]: todo.retryOf }),
     ...(view.retriedAs && { [RETRIED_AS]: view.retriedAs }),
     ...(view.omitted && { [OMITTED]: view.omitted }),

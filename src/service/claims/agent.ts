@@ -9,13 +9,14 @@ import { defined } from '../../base/defined.ts'
 import { type Caller, endpointWith, may } from '../../domain/endpoint.ts'
 import { isRefusal, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { InterruptState, State } from '../../domain/lifecycle.ts'
+import type { Amounts } from '../../domain/spend.ts'
 import type {
   Artifact,
   ArtifactChunk,
   Attempt,
   Child,
   Failure,
-  JoinUntil,
+  JoinTerms,
   JsonObject,
   Message,
   StoredMessage,
@@ -33,7 +34,7 @@ import { readView } from '../../store/todos/view.ts'
 import { type DocumentPage, documentPage } from '../document-page.ts'
 import type { Parts } from '../parts.ts'
 import type { AnswerSchemas } from '../schemas/answers.ts'
-import { type ChildTasks, type NewChild, narrower } from '../tasks/children.ts'
+import { type ChildTasks, joining, type NewChild, narrower } from '../tasks/children.ts'
 import type { Conversations } from '../tasks/conversations.ts'
 import { deadlineOf, longestWaitSeconds } from '../tasks/questions.ts'
 import { truncate } from '../tasks/text.ts'
@@ -44,6 +45,7 @@ import { addArtifact, createFinish, saying } from './finish.ts'
 import { createHolder, type Held, type Holder, scopeOf } from './holder.ts'
 import { createInbox } from './inbox.ts'
 import { createRepeats } from './repeated.ts'
+import { createSpend, type Spent } from './spend.ts'
 import type { Waiters } from './waiters.ts'
 import { createWithdraw } from './withdraw.ts'
 
@@ -100,10 +102,15 @@ export interface AgentService {
   reject: HolderVerb<{ message?: Message }>
   /** Ends the todo as canceled, and all that lives below it. */
   cancel: HolderVerb<{ message?: Message }>
+  /**
+   * Counts what was spent, for the todo and all above it. Past a budget the todo ends; refuses then:
+   * budget_exhausted.
+   */
+  spend: HolderVerb<Amounts & { key?: string }, Spent>
   /** Adds children within the budget of the held todo. */
   fork: HolderVerb<{ children: NewChild[]; key?: string }, { id: string; queue: string }[]>
   /** Parks the held todo until the condition holds. */
-  join: HolderVerb<{ children: string[]; until: JoinUntil }>
+  join: HolderVerb<{ children: string[] } & JoinTerms>
   get(id: string, caller: Caller): Promise<{ view: TodoView; attempts: Attempt[] }>
   /**
    * A page of a todo's documents, for what a claim or `get` has left out; with a fence it is refused to
@@ -147,6 +154,7 @@ const createHeartbeat =
         ? {
             holdSeconds: holdSeconds ?? defaultLeaseSeconds,
             maxWaitSeconds: longestWaitSeconds(await registry.settings()),
+            ...defined({ leaseSeconds }),
           }
         : defined({ leaseSeconds })
     let verb: 'heartbeat' | 'hold' = 'heartbeat'
@@ -174,6 +182,7 @@ export const createAgentService = (parts: AgentParts): AgentService => {
     messages: inbox.messages,
     ...createFinish({ database, registry, metrics, holder, inbox, repeats }),
     discardArtifacts: createDiscard({ database, holder, inbox }),
+    spend: createSpend({ database, holder }),
     withdraw: createWithdraw({ database, holder, inbox, conversations }),
 
     progress: ({ note, percent, metadata, ...held }, caller) => {
@@ -231,13 +240,13 @@ export const createAgentService = (parts: AgentParts): AgentService => {
         return { parent, clientId: endpoint.id }
       })
     },
-    join: async ({ children, until, ...held }, caller) => {
-      const joining = async (): Promise<Todo> => {
+    join: async ({ children, until, timeoutSeconds, onTimeout, ...held }, caller) => {
+      const parking = async (): Promise<Todo> => {
         await inbox.readOwn(held, endpointWith(caller, 'work'))
-        const change = { children, joinUntil: until }
+        const change = { children, ...joining({ until, timeoutSeconds, onTimeout }) }
         return childTasks.join(held.id, children, () => move('join', held, caller, change))
       }
-      return repeats.orRepeated(joining(), 'join', held, caller)
+      return repeats.orRepeated(parking(), 'join', held, caller)
     },
 
     get: async (id, caller) => {

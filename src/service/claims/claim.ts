@@ -23,9 +23,11 @@ export interface Claim {
   waitMs: number
   leaseSeconds?: number
   claimant?: string
+  /** What the agent has: a todo that may not use all of it is left to others. */
+  effects?: readonly string[]
 }
 
-export type ClaimedTodo = Omit<ClaimedRow, 'tookOver' | 'neverStarted'>
+export type ClaimedTodo = Omit<ClaimedRow, 'tookOver' | 'neverStarted' | 'unheard'>
 
 interface ClaimParts extends Pick<Parts, 'database' | 'registry' | 'metrics'> {
   holder: Holder
@@ -92,12 +94,14 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
       endpoint: endpoint.id,
       leaseSeconds: wanted.leaseSeconds ?? endpoint.defaultLeaseSeconds,
       claimant: truncate(wanted.claimant ?? endpoint.name, 120),
+      ...(wanted.effects && { effects: [...new Set(wanted.effects)].sort() }),
     }
     const known = await registry.queues()
     const waiter = waiters.add({
       queues,
       limited: queues.filter((queue) => known.get(queue)?.policy.concurrency !== undefined),
       endpoint: endpoint.concurrency === null ? null : endpoint.id,
+      ...(change.effects && { effects: change.effects }),
     })
     metrics.waitingClaims.set(waiters.count())
     try {
@@ -110,7 +114,8 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
         if (signal.aborted) return []
         waiter.clear()
         const { claimed, full } = await claimWithinLimits(claiming, endpoint)
-        if (full && claimed.length === 0) waiters.handOn(waiter)
+        // What woke it may be for another agent, which has less.
+        if (claimed.length === 0 && (full || wanted.effects)) waiters.handOn(waiter, full)
         return claimed
       }
       const claimed = await lookUntil(waiter, { look, isEnough: isSome, deadline, signal })
@@ -165,7 +170,7 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
   }
 
   const count = (claimed: readonly ClaimedRow[]): void => {
-    for (const { view, tookOver, neverStarted } of claimed) {
+    for (const { view, tookOver, neverStarted, unheard } of claimed) {
       const { queue } = view.todo
       metrics.todosClaimed.inc({ queue })
       if (tookOver) {
@@ -173,6 +178,7 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
         metrics.attemptsEnded.inc({ queue, outcome: 'lease_expired' })
       }
       if (neverStarted) metrics.attemptsNeverStarted.inc({ queue })
+      if (unheard) metrics.answersUnheard.inc({ queue })
     }
   }
 

@@ -18,6 +18,8 @@ import type { Inbox } from './inbox.ts'
 import type { Repeats } from './repeated.ts'
 
 const MAX_CODE = 120
+/** The kit's code for a call of a tool that took too long. */
+const TOOL_TIMEOUT = 'tool_timeout'
 const MAX_SUMMARY = 2000
 
 /** The message of an agent to the client of its todo. */
@@ -114,7 +116,9 @@ export const createFinish = ({
           ...summarized(summary ?? detail),
           cause: code,
         }
-        return end(move('fail', held, caller, change), 'failed')
+        const failed = await end(move('fail', held, caller, change), 'failed')
+        if (code === TOOL_TIMEOUT) metrics.limitTimeouts.inc({ limit: 'tool' })
+        return failed
       }
       const brought = { message: said?.message, error: told }
       return orRepeated(failing(), 'fail', held, caller, brought)

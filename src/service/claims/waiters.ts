@@ -18,13 +18,18 @@ interface Wanted {
   limited: readonly string[]
   /** The endpoint, if it has a limit. */
   endpoint: string | null
+  /** Only todos that may use all of these; absent: any. */
+  effects?: readonly string[]
 }
 
 export interface Waiters {
   /** Adds a claim that waits. Do so before it is tried, so that no wake falls in between. */
   add(wanted: Wanted): ClaimWaiter
-  /** It may claim no more: the wake it heard goes to the next one behind it that may. */
-  handOn(waiter: ClaimWaiter): void
+  /**
+   * What it heard of is not for it: the wake goes to the next one behind it that asks for other todos, or,
+   * if it is `full` and may claim no more, to the next one that may.
+   */
+  handOn(waiter: ClaimWaiter, full: boolean): void
   /** It waits no longer; a wake that it has not looked after goes to the next one. */
   remove(waiter: ClaimWaiter): void
   count(): number
@@ -39,12 +44,14 @@ class ClaimWaiter extends Waiter {
   readonly queues: readonly string[]
   readonly topics: ReadonlySet<string>
   readonly endpoint: string | null
+  /** Those that are alike in this are handed the same todos. */
+  readonly effects: string
   /** The topic whose wake was spent on it, until it looks. */
   wokenBy: string | null = null
   /** The topic that it looked after last. */
   lastWake: string | null = null
 
-  constructor({ queues, limited, endpoint }: Wanted) {
+  constructor({ queues, limited, endpoint, effects = [] }: Wanted) {
     super()
     this.queues = queues
     this.topics = new Set([
@@ -53,6 +60,7 @@ class ClaimWaiter extends Waiter {
       ...(endpoint === null ? [] : [topics.slots(endpoint)]),
     ])
     this.endpoint = endpoint
+    this.effects = JSON.stringify(effects)
   }
 
   override clear(): void {
@@ -87,12 +95,14 @@ export const createWaiters = ({
     }
   }
 
-  /** Those behind it whose endpoint may claim more. */
-  const entriesBehind = (full: ClaimWaiter): ClaimWaiter[] => {
+  /** Those behind it that may claim what it may not. */
+  const entriesBehind = (one: ClaimWaiter, full: boolean): ClaimWaiter[] => {
     const all = [...entries]
     return all
-      .slice(all.indexOf(full) + 1)
-      .filter(({ endpoint }) => endpoint === null || endpoint !== full.endpoint)
+      .slice(all.indexOf(one) + 1)
+      .filter(({ endpoint, effects }) =>
+        full ? endpoint === null || endpoint !== one.endpoint : effects !== one.effects,
+      )
   }
 
   const wakeByCounts = async (): Promise<void> => {
@@ -109,8 +119,8 @@ export const createWaiters = ({
       entries.add(entry)
       return entry
     },
-    handOn: (entry) => {
-      if (entry.lastWake !== null) wakeUp(entry.lastWake, 1, entriesBehind(entry))
+    handOn: (entry, full) => {
+      if (entry.lastWake !== null) wakeUp(entry.lastWake, 1, entriesBehind(entry, full))
       entry.lastWake = null
     },
     remove: (entry) => {

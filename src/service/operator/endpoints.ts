@@ -25,7 +25,13 @@ interface Vend {
   sendPerMinute?: number
   /** How many todos it may hold claimed at once. */
   concurrency?: number
+  /** The priorities that its sends may name. */
+  highestPriority?: number
+  lowestPriority?: number
 }
+
+/** What `null` removes. */
+type Removable = 'concurrency' | 'highestPriority' | 'lowestPriority'
 
 export interface EndpointService {
   vend(vend: Vend): Promise<{ endpoint: Endpoint; token: string }>
@@ -34,9 +40,8 @@ export interface EndpointService {
   rotate(id: string): Promise<{ endpoint: Endpoint; token: string }>
   updateEndpoint(
     id: string,
-    /** A concurrency of null removes the limit. */
-    change: Partial<Omit<Vend, 'expiresInSeconds' | 'concurrency'>> & {
-      concurrency?: number | null
+    change: Partial<Omit<Vend, 'expiresInSeconds' | Removable>> & {
+      [Limit in Removable]?: number | null
     },
   ): Promise<Endpoint>
 }
@@ -66,6 +71,8 @@ export const createEndpoints = ({ database, revocation }: EndpointParts): Endpoi
         effects: vend.effects ?? null,
         sendPerMinute: vend.sendPerMinute ?? null,
         concurrency: vend.concurrency ?? null,
+        highestPriority: vend.highestPriority ?? null,
+        lowestPriority: vend.lowestPriority ?? null,
         expiresInSeconds: vend.expiresInSeconds ?? null,
       })
       return { endpoint, token }
@@ -83,7 +90,11 @@ export const createEndpoints = ({ database, revocation }: EndpointParts): Endpoi
     },
     updateEndpoint: async (id, change) => {
       await requireQueues(change.queues)
-      return orNotFound(await updateEndpoint(database, id, change))
+      const endpoint = orNotFound(await updateEndpoint(database, id, change))
+      if (change.verbs !== undefined && !endpoint.verbs.includes('work')) {
+        await revocation.settleIdle(id)
+      }
+      return endpoint
     },
   }
 }

@@ -1,6 +1,7 @@
 /** The gauges, which are read from the database and the pool at each scrape. */
 import { INTERRUPT_STATES } from '../../domain/lifecycle.ts'
-import { readGauges, readQueues } from '../../store/admin/queues.ts'
+import { readGauges, readQueues, readUnservedQueues } from '../../store/admin/queues.ts'
+import { readScheduleGauges } from '../../store/admin/schedules.ts'
 import { readDeliveryGauges } from '../../store/push/delivery-log.ts'
 import type { Waiters } from '../claims/waiters.ts'
 import type { Parts } from '../parts.ts'
@@ -24,24 +25,32 @@ export const createGauges = ({ database, waiters, metrics, workers }: GaugesPart
     metrics.poolWaiting.set(waiting)
     metrics.waitingClaims.set(waiters.count())
     for (const { name, up } of workers()) metrics.workerUp.set({ worker: name }, up ? 1 : 0)
-    const [queues, counts, deliveries] = await Promise.all([
+    const [queues, counts, unserved, deliveries, schedules] = await Promise.all([
       readQueues(database),
       readGauges(database),
+      readUnservedQueues(database),
       readDeliveryGauges(database),
+      readScheduleGauges(database),
     ])
+    for (const state of ['active', 'paused', 'failing'] as const) {
+      metrics.schedules.set({ state }, schedules[state])
+    }
+    metrics.scheduleOverdueSeconds.set(Math.max(0, schedules.overdueSeconds ?? 0))
     metrics.pushDeliveries.set({ state: 'pending' }, deliveries?.pending ?? 0)
     metrics.pushDeliveries.set({ state: 'dead' }, deliveries?.dead ?? 0)
     metrics.pushOldestPendingSeconds.set(Math.max(0, deliveries?.oldestSeconds ?? 0))
-    const { queueTodos, interruptOldestSeconds } = metrics
+    const { queueTodos, queueUnserved, interruptOldestSeconds } = metrics
     const { queueOldestPendingSeconds: oldestPending, queueOldestIdleSeconds: oldestIdle } = metrics
     const ages = [oldestPending, oldestIdle, interruptOldestSeconds]
-    for (const gauge of [queueTodos, ...ages]) gauge.reset()
+    for (const gauge of [queueTodos, queueUnserved, ...ages]) gauge.reset()
     for (const { name: queue } of queues) {
       // The queue may have been added on another node.
       metrics.seedQueue(queue)
       for (const state of LIVE_STATES) queueTodos.set({ queue, state }, 0)
       for (const age of ages) age.set({ queue }, 0)
+      queueUnserved.set({ queue }, 0)
     }
+    for (const { queue, todos } of unserved) queueUnserved.set({ queue }, todos)
     const oldestInterrupt = new Map<string, number>()
     for (const { queue, state, count, oldestSeconds, idleSeconds } of counts) {
       queueTodos.set({ queue, state }, count)

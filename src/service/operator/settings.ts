@@ -2,12 +2,16 @@
 import { fitsHolding, HOLDS } from '../../domain/budget.ts'
 import { invalid } from '../../domain/errors.ts'
 import {
+  ANSWER_LEASE,
   IDEMPOTENCY_WINDOW,
   INTERRUPT_MAX_WAIT_DEFAULT_SECONDS,
   INTERRUPT_TTL,
+  isAnswerLease,
   isIdempotencyWindow,
 } from '../../domain/policy.ts'
 import { PUSH_LIMITS, PUSH_SETTINGS } from '../../domain/push.ts'
+import { isMaxSchedules, SCHEDULES } from '../../domain/sends/schedule.ts'
+import { isMaxDelay, SEND_DELAY } from '../../domain/sends/send.ts'
 import { readSettings, writeSetting } from '../../store/admin/settings.ts'
 import type { Parts } from '../parts.ts'
 
@@ -52,6 +56,11 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     INTERRUPT_MAX_WAIT_DEFAULT_SECONDS,
     /^[1-9]\d{0,8}$/,
   ),
+  [ANSWER_LEASE.setting]: {
+    help: `seconds a holder that was silent during its wait has from the answer to its first call, up to ${ANSWER_LEASE.maxSeconds}; 0: a whole lease`,
+    unset: ANSWER_LEASE.defaultSeconds,
+    accepts: isAnswerLease,
+  },
   sse_retry_ms: matching(
     'milliseconds a client waits before it reconnects an event stream',
     SSE_RETRY_MS,
@@ -61,6 +70,16 @@ export const SETTINGS: Readonly<Record<string, Setting>> = {
     help: `seconds the key of a send is kept, ${IDEMPOTENCY_WINDOW.minSeconds} at least`,
     unset: IDEMPOTENCY_WINDOW.defaultSeconds,
     accepts: isIdempotencyWindow,
+  },
+  [SEND_DELAY.setting]: {
+    help: `seconds a send may name its moment ahead; 0: none, at most ${SEND_DELAY.maxSeconds}`,
+    unset: SEND_DELAY.defaultSeconds,
+    accepts: isMaxDelay,
+  },
+  [SCHEDULES.setting]: {
+    help: `schedules that there may be, ${SCHEDULES.max} at most`,
+    unset: SCHEDULES.standard,
+    accepts: isMaxSchedules,
   },
   [HOLDS.documents.setting]: ofHolding('documents'),
   [HOLDS.bytes.setting]: ofHolding('bytes'),

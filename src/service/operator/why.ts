@@ -3,20 +3,16 @@ import { type Caller, watchScope } from '../../domain/endpoint.ts'
 import { orNotFound } from '../../domain/errors.ts'
 import { phaseOf } from '../../domain/lifecycle.ts'
 import type { Todo } from '../../domain/todo.ts'
-import { type Slots, type Why, whyOf } from '../../domain/why.ts'
-import { readEndpoints } from '../../store/admin/endpoints.ts'
-import { readChildren } from '../../store/move/children.ts'
+import { type Slots, type Why, type WhyFacts, whyOf } from '../../domain/why.ts'
+import { readEndpoints, readQueuesServed } from '../../store/admin/endpoints.ts'
+import { readJoined } from '../../store/move/children.ts'
 import { readClaimers, readQueueSlots } from '../../store/move/concurrency.ts'
-import { statement } from '../../store/postgres/database.ts'
+import { readClock } from '../../store/postgres/clock.ts'
 import { readAttempts } from '../../store/todos/attempts.ts'
 import { readEnds } from '../../store/todos/view.ts'
 import type { Parts } from '../parts.ts'
 import { deadlineOf } from '../tasks/questions.ts'
 import { excerpt } from '../tasks/text.ts'
-
-const MAX_CHILDREN = 100
-
-const readClock = statement<{ now: Date }>('clock', 'select now() as now')
 
 export const createWhy = ({ database, registry }: Pick<Parts, 'database' | 'registry'>) => {
   const slotsIn = async ({ queue }: Todo): Promise<Slots | null> => {
@@ -24,13 +20,21 @@ export const createWhy = ({ database, registry }: Pick<Parts, 'database' | 'regi
     return limit === undefined ? null : readQueueSlots(database, queue, limit)
   }
 
+  const familyOf = async ({ id, join }: Todo): Promise<Pick<WhyFacts, 'children' | 'unserved'>> => {
+    if (!join) return { children: [], unserved: [] }
+    const children = await readJoined(database, id)
+    const queues = [...new Set(children.map(({ queue }) => queue))]
+    const served = await readQueuesServed(database, queues)
+    return { children, unserved: queues.filter((queue) => !served.includes(queue)) }
+  }
+
   return async (id: string, caller: Caller): Promise<Why> => {
     const view = orNotFound(await readEnds(database, id, watchScope(caller)))
     const { todo, result, messages, waitsBehind } = view
-    const [attempts, endpoints, [clock]] = await Promise.all([
+    const [attempts, endpoints, now] = await Promise.all([
       readAttempts(database, id, 2),
       readEndpoints(database),
-      database.run(readClock, {}),
+      readClock(database),
     ])
     const [latest] = attempts
     const waits = phaseOf(todo) === 'waiting'
@@ -43,10 +47,10 @@ export const createWhy = ({ database, registry }: Pick<Parts, 'database' | 'regi
       question: phaseOf(todo) === 'interrupted' && question ? excerpt(question) : null,
       deadline: await deadlineOf(registry, todo, asker),
       waitsBehind,
-      children: todo.join ? await readChildren(database, id, MAX_CHILDREN) : [],
+      ...(await familyOf(todo)),
       slots: waits ? await slotsIn(todo) : null,
       claimers: waits ? await readClaimers(database, todo.queue) : [],
-      now: clock!.now,
+      now,
       error: typeof result?.error === 'string' ? result.error : null,
     })
   }

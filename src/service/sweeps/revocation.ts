@@ -9,6 +9,7 @@ import type { Endpoint } from '../../domain/endpoint.ts'
 import { STATE_NAMES, STATES, type State } from '../../domain/lifecycle.ts'
 import {
   readDeadHolders,
+  readIdleHolders,
   readQueuesSentTo,
   readQueuesServed,
   revokeExpired,
@@ -20,7 +21,7 @@ import type { Parts } from '../parts.ts'
 import type { SweepRunner } from '../sweep-runner.ts'
 import { cancelIfLive } from '../tasks/cancel.ts'
 
-interface RevocationParts extends Pick<Parts, 'database' | 'metrics'> {
+interface RevocationParts extends Pick<Parts, 'database' | 'metrics' | 'log'> {
   sweepRunner: SweepRunner
 }
 
@@ -29,6 +30,12 @@ export interface Revocation {
   settle(endpointId: string): Promise<number>
   /** Revokes what has expired, and takes back what any revoked endpoint still holds. */
   settleDead(): Promise<number>
+  /**
+   * Requeues what live endpoints (or this one) hold that may not work any more, where others may. What
+   * nobody may claim stays with its holder until its lease or question ends: an update can be taken
+   * back, which a dead letter cannot.
+   */
+  settleIdle(endpointId: string | null): Promise<number>
   /** Cancels every live todo that this endpoint sent. One that ends meanwhile is left as it ended. */
   cancelAllOf(client: Endpoint): Promise<void>
 }
@@ -45,6 +52,7 @@ export const createRevocation = ({
   database,
   sweepRunner,
   metrics,
+  log,
 }: RevocationParts): Revocation => {
   const countRevoked = (moved: Moved): void => countEnded(metrics, moved, 'revoked')
 
@@ -69,8 +77,37 @@ export const createRevocation = ({
     }
   }
 
+  /** Holders in queues that nobody serves, as they were told of in the log. */
+  let stranded = new Set<string>()
+
+  const settleIdle = async (endpointId: string | null): Promise<number> => {
+    const held = await readIdleHolders(database, endpointId)
+    if (held.length === 0 && stranded.size === 0) return 0
+    const served = await readQueuesServed(database, [...new Set(held.map(({ queue }) => queue))])
+    const kept = new Set<string>()
+    const movable = new Map<string, string[]>()
+    for (const { owner, queue } of held) {
+      if (served.includes(queue)) movable.set(owner, [...(movable.get(owner) ?? []), queue])
+      else kept.add(`${owner} ${queue}`)
+    }
+    for (const [key, [endpoint, queue]] of [...kept].map((key) => [key, key.split(' ')] as const)) {
+      if (stranded.has(key)) continue
+      const why =
+        'an endpoint holds todos and may not work any more, and nobody else may claim them'
+      log.warn({ endpoint, queue }, why)
+    }
+    stranded = endpointId === null ? kept : new Set([...stranded, ...kept])
+    let total = 0
+    for (const [endpoint, queues] of movable) {
+      const change = { endpoint, cause: 'right_withdrawn', queues }
+      total += await sweepRunner('revoke', change, countRevoked)
+    }
+    return total
+  }
+
   return {
     settle,
+    settleIdle,
     settleDead: async () => {
       await revokeExpired(database)
       const holders = new Set((await readDeadHolders(database, null)).map(({ owner }) => owner))

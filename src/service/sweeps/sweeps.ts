@@ -13,6 +13,7 @@ import { sequenceEvents } from '../../store/todos/events.ts'
 import { expireKeys } from '../../store/todos/idempotency.ts'
 import { countEnded } from '../count-ended.ts'
 import type { Parts } from '../parts.ts'
+import type { Ticker } from '../schedules/ticks.ts'
 import type { SweepRunner } from '../sweep-runner.ts'
 import type { ChildTasks } from '../tasks/children.ts'
 import type { Conversations } from '../tasks/conversations.ts'
@@ -25,6 +26,7 @@ export interface SweepParts extends Pick<Parts, 'database' | 'registry' | 'metri
   childTasks: ChildTasks
   revocation: Revocation
   retention: Retention
+  ticker: Ticker
   /** Called with the events that were given their positions in the feed here. */
   onSequenced: (events: readonly FeedEvent[]) => void
 }
@@ -37,8 +39,10 @@ export interface Sweep {
   reap(): Promise<number>
   /** Moves todos that passed a limit on their time; returns how many. */
   timeOut(): Promise<number>
-  /** Announces todos whose retry or delay is over; returns how many. */
+  /** Announces todos whose retry or delay is over, or lines them up; returns how many. */
   comeDue(): Promise<number>
+  /** Makes the todos of schedules whose tick is due; returns how many. */
+  tick(): Promise<number>
   /** Gives committed events their positions in the feed, unless another node is at it. */
   place(): Promise<'all' | 'more' | 'not our turn'>
   /** Moves the changes of events into the counts that the totals of lists come from. */
@@ -61,6 +65,7 @@ export const createSweep = (parts: SweepParts): Sweep => {
     const { queue } = moved.todo
     metrics.todoLeasesExpired.inc({ queue })
     if (moved.neverStarted) metrics.attemptsNeverStarted.inc({ queue })
+    if (moved.unheard) metrics.answersUnheard.inc({ queue })
     countEnded(metrics, moved, 'reaped')
   }
 
@@ -68,6 +73,8 @@ export const createSweep = (parts: SweepParts): Sweep => {
     countReaped(moved)
     metrics.interruptLeasesReclaimed.inc({ queue: moved.todo.queue })
   }
+
+  const countParked = ({ todo: { queue } }: Moved): void => metrics.waitHoldersLost.inc({ queue })
 
   const countTimedOut = (moved: Moved): void => {
     metrics.timeouts.inc({ queue: moved.todo.queue, timeout: moved.timeout ?? 'unknown' })
@@ -96,7 +103,7 @@ export const createSweep = (parts: SweepParts): Sweep => {
   return {
     reap: async () => {
       // This comes first, so that no sweep requeues into a queue that only a dead endpoint serves.
-      counted('revoked', await revocation.settleDead())
+      counted('revoked', (await revocation.settleDead()) + (await revocation.settleIdle(null)))
       const failures: unknown[] = []
       // A step that fails does not keep the others from running.
       const step = async (sweep: string, run: () => Promise<number>): Promise<number> => {
@@ -114,6 +121,9 @@ export const createSweep = (parts: SweepParts): Sweep => {
         const change = { ttlSeconds: await interruptTtl(), cause: 'interrupt_expired' }
         return sweepRunner('reapInterrupt', change, countReclaimed)
       })
+      // What is past its deadline has gone by now, and is not parked first.
+      const parked = await step('holder', () => sweepRunner('park', {}, countParked))
+      if (parked > 0) log.info({ count: parked }, 'parked waits of holders that are gone')
       await step('line', conversations.sweep)
       await step('family', childTasks.sweep)
       const count = leases + interrupts
@@ -123,9 +133,28 @@ export const createSweep = (parts: SweepParts): Sweep => {
     },
     timeOut: async () => {
       const requeued = await sweepRunner('timeOut', {}, countTimedOut)
-      return counted('timeout', requeued + (await sweepRunner('expire', {}, countTimedOut)))
+      const expired = await sweepRunner('expire', {}, countTimedOut)
+      const overdue: string[] = []
+      const joins = await sweepRunner(
+        'joinTimeOut',
+        {},
+        ({ todo: { id, queue, joinTimedOutAt } }) => {
+          if (!joinTimedOutAt) return
+          metrics.joinTimeouts.inc({ queue })
+          overdue.push(id)
+        },
+      )
+      if (overdue.length > 0) await childTasks.cancelLeft(overdue)
+      return counted('timeout', requeued + expired + joins)
     },
-    comeDue: async () => counted('come_due', await sweepRunner('comeDue')),
+    comeDue: async () => {
+      // Its line may be free, and then nobody else would hand it over.
+      const lined = await sweepRunner('enterLine', {}, ({ todo }) => {
+        if (todo.line) conversations.recheckSoon(todo.line)
+      })
+      return counted('come_due', lined + (await sweepRunner('comeDue')))
+    },
+    tick: parts.ticker,
     place: async () => {
       const sequenced = await sequenceEvents(database, SEQUENCE_BATCH)
       if (sequenced === null) return 'not our turn'

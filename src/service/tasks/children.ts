@@ -10,11 +10,15 @@
 import { defined } from '../../base/defined.ts'
 import { idFrom, newId } from '../../base/uuid.ts'
 import { invalid, isRefusal, Refusal } from '../../domain/errors.ts'
-import type { Message, Todo } from '../../domain/todo.ts'
+import { TIMEOUT_NAMES, type Timeouts } from '../../domain/policy.ts'
+import { type Amounts, isEmpty, kindsBeyond, leftOf, smaller } from '../../domain/spend.ts'
+import type { JoinTerms, Message, Todo } from '../../domain/todo.ts'
 import { addTodo, type NewTodo } from '../../store/move/add.ts'
+import type { Change } from '../../store/move/change.ts'
 import {
   countLiveChildren,
   readCutShort,
+  readLeftByJoins,
   readStalledJoins,
   readStranger,
 } from '../../store/move/children.ts'
@@ -26,7 +30,7 @@ import { type Checks, createChecks } from '../chores.ts'
 import { countEnded } from '../count-ended.ts'
 import type { Parts } from '../parts.ts'
 import { sweepEach } from '../sweep-runner.ts'
-import { cancelBelow } from './cancel.ts'
+import { cancelBelow, cancelIfLive } from './cancel.ts'
 import { excerpt } from './text.ts'
 
 /** A child to be made. What it leaves out comes from its parent, or from its queue. */
@@ -34,7 +38,12 @@ export interface NewChild {
   queue: string
   message: Message
   effects?: string[]
+  /** Within what its parent has left, which it shares. */
+  budget?: Amounts
+  /** The same as `timeouts.scheduleToClose`. */
   deadlineSeconds?: number
+  /** None is longer than its parent's own. */
+  timeouts?: Timeouts
   maxAttempts?: number
 }
 
@@ -65,6 +74,57 @@ export const shrink = (
   throw new Refusal('forbidden', { refused }, `The budget has no ${refused.join(', ')} to give`)
 }
 
+const deadlineOf = ({ deadlineSeconds }: NewChild): Timeouts =>
+  defined({ scheduleToClose: deadlineSeconds })
+
+/** Of the timeouts that are asked for a child, each at most what its parent has; its end is a moment. */
+const within = (asked: Timeouts, parent: Todo): Timeouts => {
+  const bounds: Record<keyof Timeouts, number | null> = {
+    scheduleToStart: parent.scheduleToStartSeconds,
+    startToClose: parent.startToCloseSeconds,
+    heartbeat: parent.heartbeatSeconds,
+    scheduleToClose: null,
+  }
+  const bounded = (name: keyof Timeouts): number | undefined =>
+    asked[name] && Math.min(asked[name], bounds[name] ?? Number.POSITIVE_INFINITY)
+  return defined(
+    Object.fromEntries(TIMEOUT_NAMES.map((name) => [name, bounded(name)])) as Record<
+      keyof Timeouts,
+      number | undefined
+    >,
+  )
+}
+
+/** What a join brings to its move. */
+export const joining = ({
+  until,
+  timeoutSeconds,
+  onTimeout,
+}: { [K in keyof JoinTerms]: JoinTerms[K] | undefined } & Pick<JoinTerms, 'until'>): Change =>
+  defined({
+    joinUntil: until,
+    joinSeconds: timeoutSeconds,
+    joinCancels: onTimeout === 'cancel' || undefined,
+  })
+/** The budget of a child: what was asked for, else what its parent has left; null is without limit. Refuses: forbidden. */
+const budgetFor = (
+  parent: Pick<Todo, 'budget' | 'spent'>,
+  asked: Amounts | undefined,
+): Amounts | null => {
+  const left = leftOf(parent.budget, parent.spent)
+  const refused = asked ? kindsBeyond(asked, left) : []
+  if (refused.length > 0) {
+    const most = refused.map((kind) => `${left[kind]} ${kind}`).join(', ')
+    throw new Refusal('forbidden', { refused }, `The budget has no more to give than ${most}`)
+  }
+  const budget = { ...left, ...asked }
+  return isEmpty(budget) ? null : budget
+}
+
+/** What of this the parent has left. */
+const cutTo = (parent: Pick<Todo, 'budget' | 'spent'>, budget: Amounts = {}): Amounts =>
+  smaller(budget, leftOf(parent.budget, parent.spent))
+
 /** Of the parent's: by which children are known when they are asked for again. */
 interface Once {
   parentId: string
@@ -88,6 +148,11 @@ export interface ChildTasks {
   retry(dead: Todo, todo: Omit<NewTodo, 'parent'>): Promise<Todo>
   /** Parks the parent by this move. Refuses ids that are not its children. */
   join(parentId: string, children: readonly string[], move: () => Promise<Moved>): Promise<Todo>
+  /**
+   * Cancels the children that joins of these parents, or of any, were to cancel when their time was up;
+   * how many.
+   */
+  cancelLeft(parents: readonly string[] | null): Promise<number>
   /** Wakes parents that missed it, and goes on with cascades cut short; how many todos. */
   sweep(): Promise<number>
   /** The parents of which a child has ended. */
@@ -119,16 +184,16 @@ const madeBefore = async (
   return made.map(({ id, queue }) => ({ id, queue }))
 }
 
+/** The parent is locked, so nobody else gives it children meanwhile. Refuses: limit. */
+const checkNumber = async (session: Session, parentId: string, more: number): Promise<void> => {
+  if ((await countLiveChildren(session, parentId)) + more > MAX_LIVE_CHILDREN) {
+    throw new Refusal('limit', { limit: MAX_LIVE_CHILDREN })
+  }
+}
+
 export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
   const { database, registry, wakes, metrics, stuckRows } = parts
   let off: () => void = () => {}
-
-  /** The parent is locked, so nobody else gives it children meanwhile. */
-  const checkNumber = async (session: Session, parentId: string, more: number): Promise<void> => {
-    if ((await countLiveChildren(session, parentId)) + more > MAX_LIVE_CHILDREN) {
-      throw new Refusal('limit', { limit: MAX_LIVE_CHILDREN })
-    }
-  }
 
   const addOne = async (
     session: Session,
@@ -140,20 +205,23 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
     const queue = await registry.queue(child.queue)
     const { timeouts, maxAttempts } = queue?.policy ?? {}
     const contextId = newId()
-    const deadline = child.deadlineSeconds ?? timeouts?.scheduleToClose
+    const asked = within({ ...child.timeouts, ...deadlineOf(child) }, parent)
     const effects = shrink(parent.effects, child.effects)
+    const budget = budgetFor(parent, child.budget)
     const added = await addTodo(session, {
       id,
       queue: child.queue,
       contextId,
       clientId,
+      author: parent.author,
       priority: parent.priority,
       maxAttempts: child.maxAttempts ?? maxAttempts ?? 1,
       message: { ...child.message, role: 'ROLE_USER', taskId: id, contextId },
-      timeouts: { ...timeouts, ...defined({ scheduleToClose: deadline }) },
+      timeouts: { ...timeouts, ...asked },
       detail: { text: excerpt(child.message) },
       parent: { id: parent.id, depth: parent.depth + 1, closeAt: parent.closeAt },
       ...(effects && { effects }),
+      ...(budget && { budget }),
     })
     if (!added) throw new Refusal('forbidden', {}, `There is no queue ${child.queue} for a child`)
     return added
@@ -162,11 +230,21 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
   const notMoved = (todo: string, error: unknown): void =>
     stuckRows('reap', { todo }, 'a todo of a family could not be moved', error)
 
-  /** Wakes the parent if its join holds. */
-  const look = async (parentId: string): Promise<void> => {
-    await tryTransition(database, 'joined', parentId, {})
-  }
+  /** Wakes the parent if its join holds; whether it did. */
+  const look = async (parentId: string): Promise<boolean> =>
+    (await tryTransition(database, 'joined', parentId, {})) !== null
   const checks = createChecks({ of: 'todo', check: look })
+
+  /** A child that ends meanwhile is left as it ended. */
+  const cancelLeft: ChildTasks['cancelLeft'] = (parents) =>
+    sweepEach(
+      (due) => readLeftByJoins(database, due, parents),
+      async (id) => {
+        await cancelIfLive(database, metrics, id)
+        return true
+      },
+      notMoved,
+    )
 
   return {
     fork: async (children, once, lock) => {
@@ -198,8 +276,10 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
         const adopted = parentId && (await tryTransition(session, 'adopt', parentId, change))
         const parent = adopted ? adopted.todo : null
         if (parent) await checkNumber(session, parent.id, 1)
+        const budget = parent ? budgetFor(parent, cutTo(parent, todo.budget)) : todo.budget
         const retried = await addTodo(session, {
           ...todo,
+          ...(budget && { budget }),
           parent: { id: parent?.id ?? null, depth, closeAt: parent?.closeAt ?? null },
         })
         if (!retried) throw new Refusal('not_found', {}, `there is no queue ${todo.queue} any more`)
@@ -219,16 +299,16 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
       await look(parentId)
       return moved.todo
     },
+    cancelLeft,
     sweep: async () => {
-      let orphans = 0
+      let orphans = await cancelLeft(null)
       const cascade = async (id: string): Promise<boolean> => {
         const ended = await cancelBelow(database, metrics, [id])
         orphans += ended
         return ended > 0
       }
       await sweepEach((due) => readCutShort(database, due), cascade, notMoved)
-      const wake = async (id: string) => (await tryTransition(database, 'joined', id, {})) !== null
-      return orphans + (await sweepEach((due) => readStalledJoins(database, due), wake, notMoved))
+      return orphans + (await sweepEach((due) => readStalledJoins(database, due), look, notMoved))
     },
     checks,
     start: () => {

@@ -4,9 +4,11 @@
  */
 import { defined } from '../../base/defined.ts'
 import type { Caller, Endpoint, Scope } from '../../domain/endpoint.ts'
-import { orNotFound, Refusal } from '../../domain/errors.ts'
+import { invalid, orNotFound, Refusal } from '../../domain/errors.ts'
 import type { BusyPolicy, Timeouts } from '../../domain/policy.ts'
 import type { NewPushConfig } from '../../domain/push.ts'
+import { hasStart, type Start } from '../../domain/sends/send.ts'
+import type { Amounts } from '../../domain/spend.ts'
 import type {
   JsonObject,
   Message,
@@ -28,7 +30,7 @@ import type { Reply } from './reply.ts'
 import type { SendRate } from './send-rate.ts'
 import type { Submitter } from './submit.ts'
 
-export interface Send {
+export interface Send extends Start {
   queue: string
   /** The id that the todo gets, if the server has chosen one already. */
   id?: string
@@ -43,8 +45,12 @@ export interface Send {
   timeouts?: Timeouts
   /** What to do if its conversation is busy; by default it waits its turn. */
   busy?: BusyPolicy
+  /** On whose behalf it is sent. */
+  author?: string
   /** What the task may do, within what its sender may. */
   effects?: string[]
+  /** What the task may spend. */
+  budget?: Amounts
   /** The sender's name for this send: the same send under the same key makes nothing new. */
   idempotencyKey?: string
   /** A webhook for the task: it is kept with the task or not at all. */
@@ -80,8 +86,10 @@ export interface ClientService {
 }
 
 /** What a message to a live todo says beside itself: there its request's metadata belongs to it alone. */
-export const beside = ({ metadata, request }: Send): RequestFacts | undefined =>
-  metadata || request ? defined<RequestFacts>({ metadata, ...request }) : undefined
+export const beside = ({ metadata, author, request }: Send): RequestFacts | undefined =>
+  metadata || author || request
+    ? defined<RequestFacts>({ metadata, author, ...request })
+    : undefined
 
 interface ClientParts extends Pick<Parts, 'database' | 'registry' | 'metrics' | 'pages'> {
   reply: Reply
@@ -116,6 +124,7 @@ export const createClientService = (parts: ClientParts): ClientService => {
         if (!queue) throw new Refusal('forbidden')
         return submitter.submit(send, queue, endpoint, vetted(send, endpoint))
       }
+      checkForTask(send)
       sendRate.spend(endpoint)
       const key = await keys.of(send, null, endpoint.id)
       return reply({
@@ -135,4 +144,10 @@ export const createClientService = (parts: ClientParts): ClientService => {
       ),
     cancel: (id, scope, reason) => cancelTodo(database, metrics, id, scope, reason),
   }
+}
+
+/** A message to a task is read in its turn, so it cannot be asked to wait. Refuses: invalid. */
+const checkForTask = (send: Send): void => {
+  if (!hasStart(send) && send.priority === undefined) return
+  throw invalid('message.taskId', 'names a task: a priority, a moment or a delay is for a new one')
 }

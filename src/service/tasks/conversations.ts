@@ -32,8 +32,8 @@ const RECHECKS_MS = [1, 50, 500]
 const AT_ONCE = [0]
 
 /**
- * The line of a client's conversation in a queue. Null in a queue where the todos of a conversation
- * run side by side.
+ * The line of a conversation in a queue: one for each client in it, or one for all of them, by the queue's
+ * policy. Null in a queue where the todos of a conversation run side by side.
  */
 export const lineOf = (
   queue: Pick<Queue, 'name' | 'policy'>,
@@ -41,7 +41,8 @@ export const lineOf = (
   contextId: string,
 ): string | null => {
   if (queue.policy.contexts === 'parallel') return null
-  const name = JSON.stringify([queue.name, clientId, contextId])
+  const whose = queue.policy.line === 'context' ? [] : [clientId]
+  const name = JSON.stringify([queue.name, ...whose, contextId])
   const hex = createHash('sha256').update(name).digest('hex')
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*$/, '$1-$2-$3-$4-$5')
 }

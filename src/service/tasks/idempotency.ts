@@ -23,7 +23,7 @@ import type { Parts } from '../parts.ts'
 import type { Send, Sent } from './client.ts'
 
 /** The operator is one principal and no endpoint. */
-const OPERATOR = '00000000-0000-0000-0000-000000000000'
+export const OPERATOR = '00000000-0000-0000-0000-000000000000'
 
 /** The metadata without the key itself, and without what is about the answer alone. */
 const optionsIn = (metadata: JsonObject | undefined): JsonObject | undefined => {
@@ -37,7 +37,7 @@ const optionsIn = (metadata: JsonObject | undefined): JsonObject | undefined => 
  * that come with it. Not its id, which some clients make anew at each try, and not how it is
  * answered.
  */
-const digestOf = ({ message, metadata }: Pick<Send, 'message' | 'metadata'>): string => {
+const digestOf = ({ message, metadata, author }: Send): string => {
   const { taskId, contextId } = message
   const said = {
     taskId,
@@ -45,6 +45,8 @@ const digestOf = ({ message, metadata }: Pick<Send, 'message' | 'metadata'>): st
     ...messageContent(message),
     // The name stays: the digests of earlier sends are stored.
     wishes: optionsIn(metadata),
+    // Where it is no member of the metadata; an operator names it beside the message.
+    ...(metadata === undefined && author !== undefined && { author }),
   }
   return createHash('sha256').update(canonicalJson(said)).digest('hex')
 }

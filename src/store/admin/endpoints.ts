@@ -5,7 +5,7 @@ import { isUuid } from '../../base/uuid.ts'
 import type { Endpoint, EndpointVerb } from '../../domain/endpoint.ts'
 import { INTERRUPT_STATES, OPEN_STATES } from '../../domain/lifecycle.ts'
 import { limitChanged } from '../move/concurrency.ts'
-import { inStates, LIVE } from '../move/conditions.ts'
+import { inStates, isServed, LIVE } from '../move/conditions.ts'
 import { type Session, type Statement, statement, type Values } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
 import { $, sql } from '../postgres/sql.ts'
@@ -14,7 +14,7 @@ import { topics, wakeOf } from '../wake/topics.ts'
 
 const COLUMNS = columnsOf<Endpoint>()([
   'id name queues verbs defaultLeaseSeconds interruptTtlSeconds effects sendPerMinute concurrency',
-  'createdAt expiresAt revokedAt',
+  'highestPriority lowestPriority createdAt expiresAt revokedAt',
 ]).select('e')
 
 /** 32 random bytes behind a prefix that secret scanners can look for. */
@@ -72,9 +72,10 @@ export const readEndpointsById = async (
 const add = plannedEachTime<Endpoint>(
   'endpoint_add',
   sql`insert into endpoints as e (name, token_sha256, queues, verbs, default_lease_seconds,
-    interrupt_ttl_seconds, effects, send_per_minute, concurrency, expires_at)
+    interrupt_ttl_seconds, effects, send_per_minute, concurrency, highest_priority, lowest_priority, expires_at)
   values (${$.name}, ${$.hash}::bytea, ${$.queues}::text[], ${$.verbs}::text[], ${$.lease}::int, ${$.interrupt_ttl}::int,
-    ${$.effects}::text[], ${$.send_per_minute}::int, ${$.concurrency}::int, now() + make_interval(secs => ${$.expires_in}::float8))
+    ${$.effects}::text[], ${$.send_per_minute}::int, ${$.concurrency}::int, ${$.highest_priority}::smallint,
+    ${$.lowest_priority}::smallint, now() + make_interval(secs => ${$.expires_in}::float8))
   returning ${COLUMNS}`,
 )
 
@@ -98,6 +99,8 @@ const valuesOf = (endpoint: Partial<NewEndpoint>): Values => ({
   effects: endpoint.effects,
   send_per_minute: endpoint.sendPerMinute,
   concurrency: endpoint.concurrency,
+  highest_priority: endpoint.highestPriority,
+  lowest_priority: endpoint.lowestPriority,
 })
 
 export const addEndpoint = async (
@@ -131,7 +134,9 @@ const update = plannedEachTime<Endpoint>(
     interrupt_ttl_seconds = coalesce(${$.interrupt_ttl}::int, e.interrupt_ttl_seconds),
     effects = coalesce(${$.effects}::text[], e.effects),
     send_per_minute = coalesce(${$.send_per_minute}::int, e.send_per_minute),
-    concurrency = case when ${$.keeps_concurrency}::boolean then e.concurrency else ${$.concurrency}::int end
+    concurrency = case when ${$.keeps_concurrency}::boolean then e.concurrency else ${$.concurrency}::int end,
+    highest_priority = case when ${$.keeps_highest}::boolean then e.highest_priority else ${$.highest_priority}::smallint end,
+    lowest_priority = case when ${$.keeps_lowest}::boolean then e.lowest_priority else ${$.lowest_priority}::smallint end
   where e.id = ${$.id}::uuid and e.revoked_at is null returning ${COLUMNS}`,
 )
 
@@ -165,13 +170,13 @@ export const updateEndpoint = (
   changed(session, update, id, {
     ...valuesOf(change),
     keeps_concurrency: change.concurrency === undefined,
+    keeps_highest: change.highestPriority === undefined,
+    keeps_lowest: change.lowestPriority === undefined,
   })
 
 const served = statement<{ queue: string }>(
   'queues_served',
-  sql`select w.queue from unnest(${$.queues}::text[]) as w(queue) where exists (
-    select from endpoints e where w.queue = any(e.queues) and 'work' = any(e.verbs)
-      and ${LIVE})`,
+  sql`select w.queue from unnest(${$.queues}::text[]) as w(queue) where ${isServed('w.queue')}`,
 )
 
 /** Those of these queues that some live endpoint may still claim from. */
@@ -222,3 +227,16 @@ export const readDeadHolders = (
   session: Session,
   endpointId: string | null,
 ): Promise<{ owner: string; queue: string }[]> => session.run(deadHolders, { endpoint: endpointId })
+
+const idleHolders = plannedEachTime<{ owner: string; queue: string }>(
+  'endpoints_idle_holders',
+  sql`select distinct t.owner, t.queue from todos t join endpoints e on e.id = t.owner
+  where ${inStates(OPEN_STATES)} and ${LIVE} and not ('work' = any(e.verbs))
+    and (${$.endpoint}::uuid is null or t.owner = ${$.endpoint}::uuid)`,
+)
+
+/** Live endpoints (or this one, if it is) that still hold todos and may not work any more, and where. */
+export const readIdleHolders = (
+  session: Session,
+  endpointId: string | null,
+): Promise<{ owner: string; queue: string }[]> => session.run(idleHolders, { endpoint: endpointId })

@@ -6,7 +6,7 @@ import { INTERRUPT_STATES } from '../../domain/lifecycle.ts'
 import type { QueuePolicy } from '../../domain/policy.ts'
 import type { Queue, QueueCard } from '../../domain/queue.ts'
 import { limitChanged } from '../move/concurrency.ts'
-import { inStates } from '../move/conditions.ts'
+import { inStates, isServed } from '../move/conditions.ts'
 import { type Database, type Session, statement } from '../postgres/database.ts'
 import { columnsOf } from '../postgres/rows.ts'
 import { $, sql } from '../postgres/sql.ts'
@@ -47,24 +47,66 @@ const countLive = statement<{ count: number }>(
   'queue_live',
   sql`select count(*)::int as count from todos where queue = ${$.name} and finished_at is null`,
 )
+const countSchedules = plannedEachTime<{ count: number }>(
+  'queue_schedules',
+  sql`select count(*)::int as count from schedules where queue = ${$.name}`,
+)
 const drop = plannedEachTime<{ name: string }>(
   'queue_drop',
   sql`delete from queues where name = ${$.name} returning name`,
 )
 
-/** Refuses while live todos exist. The table lock waits for sends under way and keeps others out. */
+/** Refuses while live todos or schedules exist. The table lock waits for sends under way and keeps others out. */
 export const removeQueue = (database: Database, name: string): Promise<void> =>
   database.transaction(async (session) => {
     await session.query('lock table todos in share row exclusive mode', [])
     const [live] = await session.run(countLive, { name })
     if (live && live.count > 0) {
-      throw new Refusal('limit', { limit: 0 }, `queue ${name} still has ${live.count} live todos`)
+      const todos = live.count === 1 ? '1 live todo' : `${live.count} live todos`
+      const advice = 'wait until they have ended, or cancel them, and remove it then'
+      throw new Refusal('limit', { limit: 0 }, `queue ${name} still has ${todos}: ${advice}`)
+    }
+    const [has] = await session.run(countSchedules, { name })
+    if (has && has.count > 0) {
+      const text = `queue ${name} still has ${has.count} schedules: remove them, or put them to another queue`
+      throw new Refusal('limit', { limit: 0 }, text)
     }
     if ((await session.run(drop, { name })).length === 0) throw new Refusal('not_found')
     session.wake([wakeOf(topics.queues)])
   })
 
 /* ------------------------------------------------------------------- gauges */
+
+/** A queue with todos that wait for an agent, while no live endpoint may claim from it. */
+export interface UnservedQueue {
+  queue: string
+  /** How many wait, and how many of these are children, for whom a parent may wait. */
+  todos: number
+  children: number
+  /** For how long the oldest of them has been claimable; null where none is yet. */
+  oldestSeconds: number | null
+}
+
+/**
+ * The queues that nobody serves; more conditions and an order may follow. Whoever waits for its children is
+ * waited on by nobody but itself.
+ */
+export const UNSERVED_QUEUES = `select q.name as queue, w.todos, w.children, w."oldestSeconds"
+  from queues q cross join lateral (
+    select count(*)::int as todos, count(t.parent_id)::int as children,
+      extract(epoch from now() - min(case when t.due_at <= now() then t.due_at end))::float8
+        as "oldestSeconds"
+    from todos t where t.queue = q.name and t.join_until is null
+      and (t.state = 'pending' or (t.state = 'failed' and t.next_retry_at is not null))) w
+  where not ${isServed('q.name')}`
+
+const unserved = statement<UnservedQueue>(
+  'queues_unserved',
+  `${UNSERVED_QUEUES} and w.todos > 0 order by q.name`,
+)
+
+export const readUnservedQueues = (session: Session): Promise<UnservedQueue[]> =>
+  session.run(unserved, {})
 
 interface Gauge {
   queue: string

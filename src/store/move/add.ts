@@ -3,6 +3,7 @@ import { exactText } from '../../base/exact-json.ts'
 import { Refusal } from '../../domain/errors.ts'
 import type { Timeouts } from '../../domain/policy.ts'
 import type { KeptPushConfig } from '../../domain/push.ts'
+import type { Amounts } from '../../domain/spend.ts'
 import type { EventDetail, JsonObject, Message, RequestFacts, Todo } from '../../domain/todo.ts'
 import {
   isUniqueViolation,
@@ -12,6 +13,7 @@ import {
   type Values,
 } from '../postgres/database.ts'
 import { $, type Sql, sql } from '../postgres/sql.ts'
+import { plannedEachTime } from '../postgres/statement.ts'
 import {
   claimKey,
   KEY_ONCE,
@@ -26,12 +28,15 @@ import { TODO_COLUMNS } from '../todos/row.ts'
 import { sizeOf } from '../todos/size.ts'
 import { topics, wakeOf } from '../wake/topics.ts'
 import { addingConfig, pushValues } from './effects.ts'
+import { CARRIED, DEAD } from './kin/carry.ts'
 
 export interface NewTodo {
   id: string
   queue: string
   contextId: string
   clientId: string | null
+  /** Null where nobody is named. */
+  author?: string | null
   priority: number
   maxAttempts: number
   message: Message
@@ -39,6 +44,8 @@ export interface NewTodo {
   detail: EventDetail
   timeouts?: Timeouts
   retryOf?: string
+  /** A retry: it begins with the conversation of its dead letter, and with its artifacts or without. */
+  carries?: { artifacts: boolean }
   /** The conversation in whose line it stands. */
   line?: string
   /** No other todo can stand in that line yet. */
@@ -48,10 +55,16 @@ export interface NewTodo {
   /** For a child: its parent (null where that is gone), its depth, and when it must end at the latest. */
   parent?: { id: string | null; depth: number; closeAt: Date | null }
   effects?: readonly string[]
+  budget?: Amounts
   /** What its client said beside the message. */
   request?: RequestFacts
   /** Its first webhook. */
   push?: KeptPushConfig
+  /** When it may be claimed at the earliest, as a moment or from now; until then it stands in no line. */
+  notBefore?: Date
+  delaySeconds?: number
+  /** The name of the schedule that makes it. */
+  schedule?: string
 }
 
 /** Columns of a row that tells of no key. */
@@ -62,6 +75,21 @@ const OR_KNOWN = `
 union all
 select ${TODO_COLUMNS('null_todo')}, k.known_todo, k.known_seq, k.known_digest
 from (select (null::todos).*) as null_todo cross join known k`
+
+const DUE_AT = 'case when s.free then now() end'
+
+/** What the statement has more of for a todo with a moment of its own: `n` says which, and if it is later. */
+const TIMED = {
+  columns: ', not_before, later_line, schedule, ready_reason',
+  dueAt: sql`case when not n.later then ${DUE_AT} when ${$.line}::uuid is null then n.moment end`,
+  line: sql`case when not n.later then ${$.line}::uuid end`,
+  values: sql`, n.moment, case when n.later then ${$.line}::uuid end, ${$.schedule},
+    case when n.later and ${$.line}::uuid is null then 'created' end`,
+  moment: sql`
+    cross join lateral (select m.moment, coalesce(m.moment > now(), false) as later from (
+      select coalesce(${$.not_before}::timestamptz,
+        now() + make_interval(secs => ${$.delay}::double precision)) as moment) m) n`,
+}
 
 /** Webhooks are told at once of what ends at intake: there will be nothing else to tell. */
 const OWED_AT_ONCE = "a.state = 'rejected'"
@@ -77,10 +105,12 @@ enqueued as (
 /**
  * Selected from its queue, so that a queue removed a moment ago takes nothing. `whole` also takes a
  * webhook and an idempotency key, each where it is not null: where the key is known nothing is made, and
- * the answer tells what it is known for.
+ * the answer tells what it is known for. `timed` also lets it wait for its time, beside its line: it
+ * enters that when it is due, and until then delays nobody. `carries`: it takes over the conversation of
+ * its dead letter.
  */
-const addText = (whole: boolean): Sql => sql`
-with ${whole ? sql`${knownKey},` : ''}spot as materialized (
+const addText = (whole: boolean, { timed = false, carries = false } = {}): Sql => sql`
+with ${whole ? sql`${knownKey},` : ''}${carries ? sql`${DEAD},` : ''}spot as materialized (
   select ${$.line}::uuid is null
     or (not exists (select from todos f where f.line = ${$.line}::uuid and f.front)
       and not exists (select from todos w where w.line = ${$.line}::uuid and not w.front
@@ -88,23 +118,30 @@ with ${whole ? sql`${knownKey},` : ''}spot as materialized (
 added as (
   insert into todos (id, queue, context_id, client_id, priority, max_attempts, due_at, retry_of,
     schedule_to_start_seconds, start_to_close_seconds, heartbeat_seconds, close_at, alarm_at, line, front,
-    state, finished_at, parent_id, depth, effects, push_version, documents, document_bytes)
+    state, finished_at, parent_id, depth, effects, author, budget, push_version, documents, document_bytes${
+      carries ? ', seq, unread, acknowledged_seq' : ''
+    }${timed ? TIMED.columns : ''})
   select ${$.id}::uuid, q.name, ${$.context_id}, ${$.client_id}::uuid, ${$.priority}::smallint,
-    ${$.max_attempts}::int, case when s.free and not r.rejected then now() end, ${$.retry_of}::uuid,
+    ${$.max_attempts}::int, case when not r.rejected then ${timed ? TIMED.dueAt : DUE_AT} end, ${$.retry_of}::uuid,
     ${$.schedule_to_start}::int, ${$.start_to_close}::int, ${$.heartbeat}::int, l.close_at,
-    case when not r.rejected then todo_alarm('pending', l.close_at, case when s.free then now() end,
+    case when not r.rejected then todo_alarm('pending', l.close_at, ${timed ? TIMED.dueAt : DUE_AT},
       ${$.schedule_to_start}::int, null, null, null, null) end,
-    ${$.line}::uuid, ${$.line}::uuid is not null and s.free and not r.rejected,
+    ${timed ? TIMED.line : sql`${$.line}::uuid`}, ${$.line}::uuid is not null and s.free and not r.rejected${
+      timed ? ' and not n.later' : ''
+    },
     case when r.rejected then 'rejected'::todo_state else 'pending' end,
     case when r.rejected then clock_timestamp() end,
     ${$.parent_id}::uuid, coalesce(${$.depth}::smallint, 0), ${$.effects}::text[],
+    ${$.author}::text, ${$.budget}::jsonb,
     ${whole ? sql`case when ${$.push_id}::text is null then 0 else 1 end` : '0'},
-    1, ${$.bytes}::int
+    ${carries ? sql`1 + d.documents, ${$.bytes}::int + d.bytes, d.seq, d.unread, d.acknowledged_seq` : sql`1, ${$.bytes}::int`}${
+      timed ? TIMED.values : ''
+    }
   from queues q
-    cross join spot s
+    cross join spot s${carries ? '\n    cross join dead d' : ''}${timed ? TIMED.moment : ''}
     cross join lateral (select coalesce(${$.rejected}::boolean, false) as rejected) r
     cross join lateral (select least(
-      now() + make_interval(secs => ${$.schedule_to_close}::int), ${$.close_by}::timestamptz) as close_at) l
+      ${timed ? 'greatest(now(), n.moment)' : 'now()'} + make_interval(secs => ${$.schedule_to_close}::int), ${$.close_by}::timestamptz) as close_at) l
   where q.name = ${$.queue}${whole ? ' and not exists (select from known)' : ''}
   -- Two at once: the one that loses stands in line, when it is added again.
   on conflict (line) where front do nothing
@@ -117,10 +154,12 @@ kept_metadata as (
   insert into details (todo_id, metadata)
   select a.id, ${$.metadata}::json from added a where ${$.metadata}::json is not null),
 send_event as (
-  insert into events (todo_id, seq, queue, context_id, verb, to_state, attempt, fence, ready, detail, at)
+  insert into events (todo_id, seq, queue, context_id, verb, to_state, attempt, fence, ready, detail, at,
+    author)
   select a.id, 1, a.queue, a.context_id, 'send', a.state, 0, 0,
-    case when a.due_at is not null then 'created' end, ${$.detail}::json, a.created_at
-  from added a)${whole ? sql`${ADD_WEBHOOK},${claimKey('added')}` : ''}
+    case when a.due_at ${timed ? '<= now()' : 'is not null'} then 'created' end, ${$.detail}::json, a.created_at,
+    a.author
+  from added a)${carries ? CARRIED : ''}${whole ? sql`${ADD_WEBHOOK},${claimKey('added')}` : ''}
 select ${TODO_COLUMNS('a')}${whole ? NO_KEY : ''} from added a
 union all
 select ${TODO_COLUMNS('null_todo')}${whole ? NO_KEY : ''} from (select (null::todos).*) as null_todo
@@ -128,7 +167,9 @@ where not exists (select from added) and exists (select from queues q where q.na
   whole ? OR_KNOWN : ''
 }`
 
+const addTimed = statement<Todo & KnownRow>('todo_add_timed', addText(true, { timed: true }))
 const addPlain = statement<Todo>('todo_add', addText(false))
+const addCarrying = plannedEachTime<Todo>('todo_add_retry', addText(false, { carries: true }))
 const addWhole = statement<Todo & KnownRow>('todo_add_whole', addText(true))
 
 /**
@@ -181,13 +222,20 @@ const documentsOf = (todo: Pick<NewTodo, 'message' | 'metadata' | 'request'>) =>
   return { message, metadata, request, bytes }
 }
 
+/** Whether it names a moment, or comes from a schedule. */
+const isTimed = ({ notBefore, delaySeconds, schedule }: NewTodo): boolean =>
+  notBefore !== undefined || delaySeconds !== undefined || schedule !== undefined
+
 /** True for a todo that {@link addTodos} may add. */
 export const isPlain = (todo: NewTodo): boolean =>
   (todo.line === undefined || todo.firstInLine === true) &&
   todo.retryOf === undefined &&
   todo.parent === undefined &&
   todo.effects === undefined &&
+  (todo.author ?? null) === null &&
+  todo.budget === undefined &&
   todo.push === undefined &&
+  !isTimed(todo) &&
   !todo.rejected
 
 /** As addTodo for each of these plain todos, in one statement. */
@@ -219,6 +267,9 @@ export const addTodos = async (
   const added = new Map(rows.map((row) => [row.id, announced(session, row, false)]))
   return todos.map(({ id }) => added.get(id) ?? null)
 }
+
+/** The statement for one that may have a key or a webhook. */
+const wholeFor = (todo: NewTodo) => (isTimed(todo) ? addTimed : addWhole)
 
 /** How often a todo is tried that loses the race for the front: it is added again, behind the winner. */
 const TRIES = 5
@@ -260,9 +311,9 @@ const announced = (session: Session, added: Todo, isTold: boolean): Todo => {
  * queue does not exist. Refuses: duplicate, where there is a todo with this id.
  */
 export const addTodo = (session: Session, todo: NewTodo): Promise<Todo | null> =>
-  todo.push
-    ? add<Todo & KnownRow, never>(session, addWhole, todo, {}, () => null)
-    : add<Todo, never>(session, addPlain, todo, {}, () => null)
+  todo.push || isTimed(todo)
+    ? add<Todo & KnownRow, never>(session, wholeFor(todo), todo, {}, () => null)
+    : add<Todo, never>(session, todo.carries ? addCarrying : addPlain, todo, {}, () => null)
 
 /** As addTodo where the key is free, and claims it; else what it was claimed for. */
 export const addTodoOnce = async (
@@ -270,7 +321,7 @@ export const addTodoOnce = async (
   todo: NewTodo,
   key: SendKey,
 ): Promise<Todo | KnownKey | null> => {
-  const once = () => add(session, addWhole, todo, keyParameters(key), toKnown)
+  const once = () => add(session, wholeFor(todo), todo, keyParameters(key), toKnown)
   try {
     return await once()
   } catch (error) {
@@ -291,15 +342,21 @@ const valuesOf = (todo: NewTodo): Record<string, unknown> => ({
   ...documentsOf(todo),
   detail: exactText(todo.detail),
   retry_of: todo.retryOf,
+  with_artifacts: todo.carries?.artifacts ?? false,
   line: todo.line,
   rejected: todo.rejected,
   parent_id: todo.parent?.id,
   depth: todo.parent?.depth,
   close_by: todo.parent?.closeAt,
   effects: todo.effects,
+  author: todo.author,
+  budget: todo.budget && JSON.stringify(todo.budget),
   schedule_to_start: todo.timeouts?.scheduleToStart,
   start_to_close: todo.timeouts?.startToClose,
   schedule_to_close: todo.timeouts?.scheduleToClose,
   heartbeat: todo.timeouts?.heartbeat,
+  not_before: todo.notBefore,
+  delay: todo.delaySeconds,
+  schedule: todo.schedule,
   ...pushValues(todo.push),
 })

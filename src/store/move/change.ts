@@ -4,6 +4,7 @@
  */
 import { exactText } from '../../base/exact-json.ts'
 import type { State } from '../../domain/lifecycle.ts'
+import type { Amounts } from '../../domain/spend.ts'
 import type {
   EventDetail,
   JoinUntil,
@@ -57,8 +58,16 @@ export interface Change {
   /** Join: for which children, and until when. */
   children?: readonly string[]
   joinUntil?: JoinUntil
+  /** Join: how long at most, and whether the children that live by then are canceled. */
+  joinSeconds?: number
+  joinCancels?: boolean
   /** Adopt: the child that is made anew, and the one it is from now on. */
   retry?: { of: string; by: string }
+  /** Spend: how much, under which key; and that all above the todo can afford it. */
+  spend?: { amounts: Amounts; key?: string | undefined }
+  afforded?: boolean
+  /** Claim: only todos that may use all of these. */
+  effects?: readonly string[]
   /** Messages up to this seq are handled. */
   through?: number
   /** Revoke: the queues it is settled for. */
@@ -142,9 +151,15 @@ const withDocuments = (change: Change, documents: Written): Record<string, unkno
   question: change.question,
   children: change.children,
   join_until: change.joinUntil,
+  join_seconds: change.joinSeconds,
+  join_cancels: change.joinCancels,
   retry_of: change.retry?.of,
   retry_by: change.retry?.by,
   through: change.through,
+  spend: change.spend && JSON.stringify(change.spend.amounts),
+  spend_key: change.spend?.key,
+  afforded: change.afforded,
+  effects: change.effects,
   ttl_seconds: change.ttlSeconds,
   queues: change.queues,
   parents: change.parents,

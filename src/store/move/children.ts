@@ -2,12 +2,13 @@
 
 import { isUuid } from '../../base/uuid.ts'
 import { READ_BYTES } from '../../domain/budget.ts'
+import type { Amounts } from '../../domain/spend.ts'
 import type { Child } from '../../domain/todo.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf, readOne } from '../postgres/rows.ts'
 import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import type { Due } from './move.ts'
-import { STALLED_JOINS } from './pick.ts'
+import { FAMILY_LINE, STALLED_JOINS } from './pick.ts'
 
 /** A parent may go on forking for ever, so its claim carries this many children at most. */
 const CHILDREN_CARRIED = 1000
@@ -75,6 +76,23 @@ export const readStranger = async (
   return (await readOne(session, strangersStatement, { id, ids }))?.id ?? null
 }
 
+/** One of a family line: what it may spend, and what has been spent. */
+export interface Spender {
+  id: string
+  budget: Amounts | null
+  spent: Amounts | null
+  keys: string[] | null
+}
+
+const lineStatement = statement<Spender>(
+  'spenders_lock',
+  sql`select t.id, t.budget, t.spent, t.spend_keys as keys ${FAMILY_LINE}`,
+)
+
+/** A todo and all above it, locked, in the order of their ids. */
+export const lockSpenders = (session: Session, id: string): Promise<Spender[]> =>
+  session.run(lineStatement, { id })
+
 const countStatement = statement<{ count: number }>(
   'children_live_count',
   sql`select count(*)::int as count from todos c
@@ -95,6 +113,38 @@ const cutShortStatement = statement<{ id: string }>(
 /** Canceled parents that still have live children, because a cascade was cut short. */
 export const readCutShort = async (session: Session, { limit, except }: Due): Promise<string[]> =>
   (await session.run(cutShortStatement, { limit, except })).map(({ id }) => id)
+
+const leftStatement = statement<{ id: string }>(
+  'children_left_by_joins',
+  sql`select c.id from todos c join todos p on p.id = c.parent_id
+  where c.parent_id is not null and c.finished_at is null
+    and (${$.parents}::uuid[] is null or c.parent_id = any(${$.parents}::uuid[]))
+    and p.join_cancels and p.join_until is null and p.join_timeout_at is not null
+    and c.id = any(p.join_ids)
+    and c.id <> all(coalesce(${$.except}::uuid[], '{}'))
+  limit ${$.limit}::int`,
+)
+
+/** Children that live although the join for them has timed out and was to cancel them then. */
+export const readLeftByJoins = async (
+  session: Session,
+  { limit, except }: Due,
+  parents: readonly string[] | null,
+): Promise<string[]> =>
+  (await session.run(leftStatement, { limit, except, parents })).map(({ id }) => id)
+
+const joinedStatement = statement<Omit<Child, 'result' | 'resultBytes'>>(
+  'children_joined',
+  sql`select c.id, c.queue, c.state, c.next_retry_at is not null as retrying
+  from todos t join todos c on c.id = any(t.join_ids)
+  where t.id = ${$.id}::uuid order by c.lined_at, c.id`,
+)
+
+/** The children that a parent waits for, in the order they were made, without their results. */
+export const readJoined = (
+  session: Session,
+  id: string,
+): Promise<Omit<Child, 'result' | 'resultBytes'>[]> => session.run(joinedStatement, { id })
 
 const joinsStatement = statement<{ id: string }>('joins_stalled', STALLED_JOINS)
 

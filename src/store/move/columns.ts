@@ -12,6 +12,7 @@ import {
   stampsProgress,
   type Verb,
 } from '../../domain/lifecycle.ts'
+import { ANSWER_LEASE } from '../../domain/policy.ts'
 import { stateList } from '../postgres/literals.ts'
 import { $, joinSql, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import { HELD_BYTES, HELD_DOCUMENTS } from '../todos/size.ts'
@@ -38,11 +39,15 @@ const moves = ({ ready }: Rule): Columns => ({
   state: 'p.to_state',
   interrupted_at: `case when p.to_state in (${interruptStates}) then p.at end`,
   interrupt_held_until: 'null',
+  wait_probe_at: 'null',
+  unheard_since: 'null',
   next_retry_at: 'p.retry_at',
   due_at: sql`case when p.to_state = 'pending' and p.line_free
     then now() + make_interval(secs => coalesce(${$.due_seconds}::double precision, 0)) end`,
   answered_at: 'null',
   join_until: 'null',
+  // Of a join that is left in another way nothing is told.
+  join_timeout_at: 'case when t.join_until is null then t.join_timeout_at end',
   front: `t.line is not null and p.line_free and (p.to_state in ('pending', 'claimed')
     or p.retry_at is not null)`,
   ready_reason: sql`case when p.retry_at is not null then 'retried'
@@ -71,12 +76,27 @@ const ACKNOWLEDGES: Columns = {
   acknowledged_seq: sql`greatest(t.acknowledged_seq, least(coalesce(${$.through}::int, 0), t.seq))`,
 }
 
-const leaseFor = (seconds: SqlPart): Columns => {
-  const until = sql`lease_until(${seconds})`
-  return { lease_expires_at: until, lease_probe_at: until }
-}
+const leaseTo = (until: SqlPart): Columns => ({ lease_expires_at: until, lease_probe_at: until })
+const leaseFor = (seconds: SqlPart): Columns => leaseTo(sql`lease_until(${seconds})`)
 
 const LENGTH = sql`coalesce(${$.lease_seconds}::int, t.lease_seconds)`
+
+/**
+ * The next heartbeat but one comes later than this. A probe that is not due before is left as it is, so that
+ * the heartbeats between touch no index.
+ */
+const SOON = sql`lease_until(${LENGTH} / 2.0)`
+
+/** How long the lease of an answer is; null for one as long as any other. */
+const { setting, defaultSeconds } = ANSWER_LEASE
+const ANSWER_SECONDS = `nullif(setting_number('${setting}', ${defaultSeconds}), 0)`
+
+/** The wait did not count. */
+const AFTER_WAIT = { started_at: 't.started_at + (p.at - t.interrupted_at)' }
+
+/** The first word since the answer makes its lease whole; until then the column is the mark. */
+const onceHeard = (column: string): string =>
+  `case when t.unheard_since is null then t.${column} else lease_until(t.lease_seconds) end`
 
 const LEASE: Readonly<Record<Rule['lease'], Columns>> = {
   grant: {
@@ -89,18 +109,33 @@ const LEASE: Readonly<Record<Rule['lease'], Columns>> = {
   extend: {
     lease_seconds: LENGTH,
     lease_expires_at: sql`lease_until(${LENGTH})`,
-    // Moved on only where it would be due before the next heartbeat but one, so that the heartbeats
-    // between touch no index.
     lease_probe_at: sql`least(lease_until(${LENGTH}), case
-      when t.lease_probe_at > lease_until(${LENGTH} / 2.0) then t.lease_probe_at end)`,
+      when t.lease_probe_at > ${SOON} then t.lease_probe_at end)`,
+    unheard_since: 'null',
   },
-  renew: {
-    started_at: 't.started_at + (p.at - t.interrupted_at)',
-    ...leaseFor('t.lease_seconds'),
+  renew: { ...AFTER_WAIT, ...leaseFor('t.lease_seconds') },
+  offer: {
+    ...AFTER_WAIT,
+    // Whoever holds on during the wait is there. Of any other it is not known.
+    ...leaseFor(`case when t.interrupt_held_until > now() then t.lease_seconds
+      else least(t.lease_seconds, ${ANSWER_SECONDS}) end`),
+    unheard_since: 'p.at',
+  },
+  confirm: {
+    lease_expires_at: onceHeard('lease_expires_at'),
+    lease_probe_at: onceHeard('lease_probe_at'),
+    unheard_since: 'null',
   },
   clear: { owner: 'null', claimant: 'null', lease_expires_at: 'null', lease_probe_at: 'null' },
   keep: {},
 }
+
+/** Its holder lives as long as its lease runs, or for as long as it said that it would wait. */
+const holdsOn = (until: Sql): Columns => ({
+  interrupt_held_until: until,
+  wait_probe_at: sql`least(greatest(lease_until(${LENGTH}), ${until}), case
+      when t.wait_probe_at > ${SOON} then t.wait_probe_at end)`,
+})
 
 /** The sums of what the todo holds (verbs.ts has asked whether there is room). */
 const holdsMore = (verb: Verb): Columns => {
@@ -119,11 +154,13 @@ const holdsMore = (verb: Verb): Columns => {
   return { documents: sql`${HELD_DOCUMENTS('t')} + ${brought}`, document_bytes: bytes }
 }
 
-/** The alarm follows from the other columns, as they are after the move. */
+/** The alarm follows from the other columns, as they are after the move; a join may have one of its own. */
 const withAlarm = (columns: Columns): Columns => {
   const changes = ['state', 'due_at', 'progress_at', 'started_at'].some((name) => name in columns)
   if (!changes) return columns
-  const alarm = alarmAt((column) => columns[column] ?? `t.${column}`)
+  const limits = alarmAt((column) => columns[column] ?? `t.${column}`)
+  const { join_until: until = 'null', join_timeout_at: joinEnd } = columns
+  const alarm = joinEnd && until !== 'null' ? sql`least(${limits}, ${joinEnd})` : limits
   const { finished_at: finished } = columns
   return {
     ...columns,
@@ -134,7 +171,7 @@ const withAlarm = (columns: Columns): Columns => {
 /** Each column that a verb changes; what is absent stays. */
 const columns = (verb: Verb): Columns => {
   const row = rule(verb)
-  const { set, message, acknowledges } = verbSql(verb)
+  const { set, message, acknowledges, waitsUntil } = verbSql(verb)
   return withAlarm({
     updated_at: 'p.at',
     ...(row.to !== 'same' && moves(row)),
@@ -147,6 +184,7 @@ const columns = (verb: Verb): Columns => {
     ...(bringsDocument(verb) && holdsMore(verb)),
     ...(acknowledges && ACKNOWLEDGES),
     ...LEASE[row.lease],
+    ...(waitsUntil && holdsOn(waitsUntil)),
     ...set,
   })
 }

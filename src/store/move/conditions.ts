@@ -38,6 +38,10 @@ export const WEBHOOK_FREE = 'lease_free(c.owner, c.lease_expires_at)'
 /** An endpoint named `e` that is neither revoked nor expired. */
 export const LIVE = 'e.revoked_at is null and (e.expires_at is null or e.expires_at > now())'
 
+/** Some live endpoint may claim from this queue. */
+export const isServed = (queue: string): string => `exists (select from endpoints e
+    where ${queue} = any(e.queues) and 'work' = any(e.verbs) and ${LIVE})`
+
 /**
  * The end of a lease of no length: what lapsed by then has lapsed. It bounds the probe of an index,
  * which lease_free cannot do; it stands beside lease_free and never in its place.
@@ -73,8 +77,19 @@ export const NEVER_HEARD = `(t.state = 'claimed'
     and coalesce(t.last_heartbeat_at = t.started_at::timestamptz(3)
       and t.progress_at = t.started_at::timestamptz(3), false))`
 
-/** Such an attempt does not count, unless the one before it never started either. */
-export const GIVEN_BACK = `(${NEVER_HEARD} and not never_started(t.id, t.attempts_total - 1))`
+/**
+ * Nothing has come from the holder since its question was answered. Its verbs take the mark away; a node of
+ * before leaves it, and stamps one of the two.
+ */
+export const UNHEARD = `(t.state = 'claimed' and coalesce(t.progress_at <= t.unheard_since
+    and t.last_heartbeat_at <= t.unheard_since, false))`
+
+/**
+ * Such an attempt does not count: one that never started, unless the one before it did not either, and one
+ * whose answer came to nobody.
+ */
+export const GIVEN_BACK = `(${NEVER_HEARD} and not never_started(t.id, t.attempts_total - 1)
+    or ${UNHEARD})`
 
 const CHILD = 'select from todos c where c.id = any(t.join_ids)'
 
@@ -119,8 +134,10 @@ const CONDITIONS: Readonly<Record<Condition, Sql | string>> = {
       where w.line = t.line and not w.front and w.answered_at is not null)
     and not exists (select from todos w where w.line = t.line and not w.front
       and w.state = 'pending' and w.lined_at < t.lined_at)`,
+  dueInLine: 't.later_line is not null and t.not_before <= now()',
   unclaimedFront: UNCLAIMED_FRONT,
   joinHolds: `t.join_until is not null and (${JOIN_HOLDS})`,
+  joinOverdue: 't.alarm_at <= now() and t.join_until is not null and t.join_timeout_at <= now()',
   answeredLater: `t.answered_at is not null and ${LINE_FREE} and not exists (select from todos w
       where w.line = t.line and not w.front and w.answered_at < t.answered_at)`,
   unfinished: 't.finished_at is null',
@@ -145,6 +162,8 @@ const CONDITIONS: Readonly<Record<Condition, Sql | string>> = {
       ) as ttl) own))
     and (t.interrupt_held_until is null or t.interrupt_held_until <= now())
     and t.answered_at is null`,
+  // Both the lease that its heartbeats gave it and the wait that they asked for are over.
+  holderSilent: `t.wait_probe_at <= ${BY_NOW} and t.interrupt_held_until <= now() and ${FREE}`, // todos_wait
   silentOrOverdue: `t.alarm_at <= now() and (${TIMED_OUT}) is not null`,
   outOfTime: `t.alarm_at <= now() and (${OUT_OF_TIME}) is not null`,
   comeDue: `t.ready_reason is not null and ${COME_DUE_AT} <= now()`,
@@ -154,6 +173,11 @@ const CONDITIONS: Readonly<Record<Condition, Sql | string>> = {
     or (t.owner is null and exists (select from attempts a where a.todo_id = t.id
       and a.seq = t.attempts_total and a.ended_at is null and a.endpoint_id = ${$.endpoint}::uuid)))`,
   readAll: READ_ALL,
+  // A child shares the budgets above it, which whoever says that it is afforded has locked.
+  affordable: sql`(coalesce(${$.afforded}::boolean, false) or (t.parent_id is null
+    and within_budget(t.budget, spent_more(t.spent, ${$.spend}::jsonb))))`,
+  // A call that is made again under its key is counted once.
+  spentOnce: sql`coalesce(${$.spend_key}::text <> all(t.spend_keys), true)`,
 }
 
 const AND = '\n    and '

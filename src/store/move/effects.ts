@@ -4,6 +4,7 @@
  * its line. Each is one more `with` of the statement, reading the rows of `moved` as `m`.
  */
 import {
+  ANSWER_UNHEARD,
   dispositionOf,
   INTERRUPT_STATES,
   NEVER_STARTED,
@@ -17,8 +18,9 @@ import { $, joinSql, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import { claimKey } from '../todos/idempotency.ts'
 import { scopeSql } from '../todos/scope.ts'
 import { assignments, readyOf } from './columns.ts'
+import { UPWARDS } from './kin/family.ts'
 import { NEXT_OF_LINE } from './pick.ts'
-import { openStates, verbSql } from './verbs.ts'
+import { detailOf, openStates, resultOf, verbSql } from './verbs.ts'
 
 const dispositions = `case when m.next_retry_at is not null then '${dispositionOf('failed', true)}'
   ${STATE_NAMES.map((to) => `when m.to_state = '${to}' then '${dispositionOf(to, false)}'`).join('\n  ')}
@@ -38,12 +40,18 @@ ending as materialized (
 closed as (
   update attempts a set
     ended_at = e.ended_at, outcome = '${outcome}', disposition = e.disposition,
-    summary = e.summary, cause = e.cause, last_heartbeat_at = e.former_heartbeat_at,
+    summary = e.summary, cause = coalesce(e.cause, a.cause), last_heartbeat_at = e.former_heartbeat_at,
     progress_at = e.former_progress_at, lease_expires_at = e.former_lease_expires_at
   from ending e
   where a.todo_id = e.id and a.seq = e.seq and coalesce(a.ended_at, 'infinity') = 'infinity'
     and a.todo_id = any(array(select o.id from ending o))
   returning a.todo_id)`
+
+/** The attempt stays open, and its todo without a holder. */
+const markAttempt = (cause: string): Sql => sql`
+marked as (
+  update attempts a set cause = '${cause}' from moved m
+  where a.todo_id = m.id and a.seq = m.attempts_total and a.todo_id = any(array(select o.id from moved o)))`
 
 /** How many attempts of one todo are kept; a todo that is handed back for ever has no more. */
 const ATTEMPTS_KEPT = 100
@@ -104,15 +112,15 @@ kept_result as (
  * write alike still are two statements to pg_stat_statements, which looks at no constant.
  */
 const addEvent = (verb: Verb, rows = 'moved'): Sql => {
-  const { artifact, detail = sql`${$.detail}::json` } = verbSql(verb)
+  const { artifact } = verbSql(verb)
   return sql`
 ${verb}_event as (
   insert into events (todo_id, seq, queue, context_id, verb, from_state, to_state, retrying,
-    attempt, fence, owner, claimant, ready, artifact_id, detail, at)
+    attempt, fence, owner, claimant, ready, artifact_id, detail, at, author)
   select m.id, m.seq, m.queue, m.context_id, '${verb}', m.from_state, m.to_state,
     m.next_retry_at is not null, m.attempt, m.fence, coalesce(m.owner, m.former_owner),
     coalesce(m.claimant, m.former_claimant), m.ready,
-    ${artifact ? $.artifact_id : 'null'}, ${detail}, m.updated_at
+    ${artifact ? $.artifact_id : 'null'}, ${detailOf(verb)}, m.updated_at, m.author
   from ${rows} m)`
 }
 
@@ -143,6 +151,12 @@ promoted as (
   returning t.*, t.state as from_state, t.state as to_state, t.owner as former_owner,
     t.claimant as former_claimant, ${readyOf('unblock')} as ready),${addEvent('unblock', 'promoted')}`
 
+/** In the order of no lock: whoever spends for a family has locked all of it before. */
+const SPEND_ABOVE = sql`
+above as (
+  update todos a set spent = spent_more(a.spent, ${$.spend}::jsonb)
+  from moved m where m.parent_id is not null and a.id <> m.id and a.id = any(array(${UPWARDS})))`
+
 /** May leave the front of its line. */
 export const leavesFront = (verb: Verb): boolean => {
   const { to, from } = rule(verb)
@@ -156,18 +170,22 @@ const causeOf = (verb: Verb): SqlPart => {
   if (verbSql(verb).timeout) return 'm.timeout'
   const brought = sql`${$.cause}::text`
   return rule(verb).refund === 'never started'
-    ? sql`case when m.never_started then '${NEVER_STARTED}' else ${brought} end`
+    ? sql`case when m.never_started then '${NEVER_STARTED}'
+      when m.unheard then '${ANSWER_UNHEARD}' else ${brought} end`
     : brought
 }
 
 /** All that a verb writes beside the row, in the order it is written. */
 export const effects = (verb: Verb): Sql => {
   const { attempt, event, by, to } = rule(verb)
-  const { message, artifact, result, direct } = verbSql(verb)
+  const { message, artifact, direct, marks } = verbSql(verb)
+  const result = resultOf(verb)
   const clauses = [
     attempt !== 'keep' &&
       closeAttempt(attempt === 'open' ? 'lease_expired' : attempt, causeOf(verb)),
     attempt === 'open' && OPEN_ATTEMPT,
+    marks && markAttempt(marks),
+    verbSql(verb).spends && SPEND_ABOVE,
     message && addMessage(verb, message),
     leavesFront(verb) && PROMOTE_NEXT,
     artifact && ADD_ARTIFACT,

@@ -40,7 +40,8 @@ import {
   dueIds,
   frontOf,
   MAX_CLAIM,
-  NEXT_CLAIMABLE,
+  MAY_USE,
+  nextClaimable,
   nextInLine,
   one,
   STALLED_LINES,
@@ -67,6 +68,8 @@ export interface Moved {
   timeout: string | null
   /** The attempt that it ended was never heard of after its claim, and its lease ran out. */
   neverStarted: boolean
+  /** Or nothing came of its holder once its question had been answered. */
+  unheard: boolean
   /** Who is next in the line whose front it left. */
   nextInLine: string | null
   /** That one has an answer, and is resumed by a statement of its own. */
@@ -75,7 +78,8 @@ export interface Moved {
 }
 
 /** The todo's own columns, and beside them what the statement answers of the move. */
-type MovedRow = Todo & Omit<Moved, 'todo' | 'neverStarted'> & { neverStarted?: boolean }
+type MovedRow = Todo &
+  Omit<Moved, 'todo' | 'neverStarted' | 'unheard'> & { neverStarted?: boolean; unheard?: boolean }
 
 type Way = 'one' | 'due' | 'batch' | 'line'
 
@@ -121,6 +125,7 @@ const toMoved = (row: MovedRow): Moved => ({
   ready: row.ready,
   timeout: row.timeout,
   neverStarted: row.neverStarted ?? false,
+  unheard: row.unheard ?? false,
   nextInLine: row.nextInLine,
   answerWaits: row.answerWaits,
   hasWebhooks: row.hasWebhooks,
@@ -279,9 +284,17 @@ export const readDue = async (
 
 type ClaimedRow = MovedRow & { found: number }
 
-/** A claim that also reads `extra` of each claimed todo `m`, so that it takes one round trip. */
-export const claimStatement = <Extra>(extra: SqlPart): Statement<ClaimedRow & Extra> =>
-  statement('todo_claim', claimingStatement(NEXT_CLAIMABLE, extra))
+/** Claims that also read `extra` of each claimed todo `m`, so that they take one round trip. */
+export interface ClaimStatements<Extra> {
+  any: Statement<ClaimedRow & Extra>
+  /** Where the claimant says what it has. */
+  byEffects: Statement<ClaimedRow & Extra>
+}
+
+export const claimStatements = <Extra>(extra: SqlPart): ClaimStatements<Extra> => ({
+  any: statement('todo_claim', claimingStatement(nextClaimable(), extra)),
+  byEffects: statement('todo_claim_by_effects', claimingStatement(nextClaimable(MAY_USE), extra)),
+})
 
 /**
  * Claims up to `limit` todos of `queues`, MAX_CLAIM at most, as far as their documents fit into one claim;
@@ -289,12 +302,13 @@ export const claimStatement = <Extra>(extra: SqlPart): Statement<ClaimedRow & Ex
  */
 export const transitionClaim = async <Extra>(
   session: Session,
-  claim: Statement<ClaimedRow & Extra>,
+  claims: ClaimStatements<Extra>,
   queues: readonly string[],
   limit: number,
   change: Change,
 ): Promise<{ moved: (Moved & { extra: Extra })[]; more: boolean }> => {
   const most = Math.min(limit, MAX_CLAIM)
+  const claim = change.effects ? claims.byEffects : claims.any
   const rows = await session.run(claim, { ...parameters(change), queues, limit: most })
   const moved = rows.map((row) => ({ ...toMoved(row), extra: row as Extra }))
   session.wake(wakesOf('claim', moved))

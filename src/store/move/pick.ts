@@ -14,6 +14,7 @@ import {
   UNCLAIMED_FRONT,
   WEBHOOK_FREE,
 } from './conditions.ts'
+import { UPWARDS } from './kin/family.ts'
 import { hasRoom, verbSql } from './verbs.ts'
 
 /** Rows that failed before are left alone. */
@@ -33,6 +34,10 @@ export const one = (verb: Verb): Sql =>
 export const several = (verb: Verb): Sql => sql`from batch b cross join lateral (
     select t.* from todos t where t.id = ${$.id} and ${allowsNamed(verb)} and ${hasRoom(verb)}
     limit 1 for update of t) as t`
+
+/** A todo and all above it, whose budgets it shares: in the order of their ids, as batches lock. */
+export const FAMILY_LINE = sql`from todos t where t.id = any(array(${UPWARDS}))
+  order by t.id for update of t`
 
 /* --------------------------------------------------------- todos that are due */
 
@@ -66,24 +71,31 @@ export const MAX_CLAIM = 100
 
 const LEVELS = '(values (0::smallint), (1::smallint), (2::smallint)) as level(priority)'
 
-const claimable = (columns: string): Sql => sql`select ${columns} from todos t
-      where t.queue = wanted.queue and t.priority = level.priority and ${allows('claim')}
+const claimable = (columns: string, only: SqlPart = ''): Sql => sql`select ${columns} from todos t
+      where t.queue = wanted.queue and t.priority = level.priority and ${allows('claim')}${only}
       order by ${FREE_AT}, t.id`
 
 /**
  * Up to `limit` todos of `queues`, queue by queue as they are named, each in (priority, due time, id)
  * order. One probe of todos_claim per queue and priority, made only as long as rows are wanted: the
  * scan stops at the first row that is not due. The inner limit only tells the planner how few there
- * may be; rows are locked as they are pulled, so no more than `limit` are.
+ * may be; rows are locked as they are pulled, so no more than `limit` are. `only` passes over others.
  */
-export const NEXT_CLAIMABLE = sql`
+export const nextClaimable = (only: SqlPart = ''): Sql => sql`
   from unnest(${$.queues}::text[]) with ordinality as wanted(queue, position)
     cross join ${LEVELS}
     cross join lateral (
-      ${claimable('t.*')}
+      ${claimable('t.*', only)}
       limit ${MAX_CLAIM} for update of t skip locked) as t
   where exists (select from endpoints e where e.id = ${$.endpoint}::uuid and ${LIVE})
   limit ${$.limit}::int`
+
+/**
+ * Todos that may use all that the claimant has, by their effects. The index knows nothing of it, so what
+ * is passed over is read.
+ */
+export const MAY_USE = sql`
+        and (t.effects is null or t.effects @> ${$.effects}::text[])`
 
 /** Queues among `queues` with something to claim, and how much of it, up to `limit` each. */
 export const CLAIMABLE_COUNTS = sql`
@@ -157,6 +169,18 @@ export const DUE_WEBHOOKS = sql`
   where ${DUE_WEBHOOK} and w.rank <= ${$.per_host}::int - ${underWay($.hosts, $.counts, 'w.host')}
     and w.turn <= ${$.share}::int - ${underWay($.endpoints, $.endpoint_counts, 'w.endpoint')}
   limit ${$.limit}::int for update of c skip locked`
+
+/* ------------------------------------------------------------------ schedules */
+
+const TICKS = 'not s.paused and s.next_at <= now()'
+
+/** Schedules with a tick that is due, the longest due first. */
+export const DUE_SCHEDULES = sql`select s.id from schedules s
+  where ${TICKS} and s.id ${NOT_EXCEPTED} order by s.next_at limit ${$.limit}::int`
+
+/** One of them, locked; not where another node is at it. */
+export const DUE_SCHEDULE = sql`from schedules s
+  where s.id = ${$.id}::uuid and ${TICKS} for update skip locked`
 
 /* ------------------------------------------------------------------ deletions */
 

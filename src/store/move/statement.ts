@@ -10,7 +10,7 @@ import { TODO_COLUMNS } from '../todos/row.ts'
 import { HELD_BYTES } from '../todos/size.ts'
 import { BATCH_ROWS, batchColumns, bindToBatch } from './change.ts'
 import { assignments, landing, readyOf } from './columns.ts'
-import { GIVEN_BACK, LINE_FREE, NEVER_HEARD } from './conditions.ts'
+import { GIVEN_BACK, LINE_FREE, NEVER_HEARD, UNHEARD } from './conditions.ts'
 import { effects, leavesFront, webhooksAgree } from './effects.ts'
 import { several } from './pick.ts'
 import { openStates, readNow, verbSql } from './verbs.ts'
@@ -21,7 +21,7 @@ const comesForward = (verb: Verb): boolean => {
   return to === 'pending' && from.some((state) => INTERRUPT_STATES.includes(state))
 }
 
-/** Whether the attempt that it ends ever started, where that matters to the verb. */
+/** Whether the holder of the attempt that it ends was heard of matters to the verb. */
 const minds = (verb: Verb): boolean => rule(verb).refund === 'never started'
 
 /** The row as it was before the move, and what will become of it. */
@@ -38,7 +38,9 @@ const picked = (verb: Verb, source: SqlPart, more = ''): Sql => {
     t.attempts_total as former_attempts, t.last_heartbeat_at as former_heartbeat_at,
     t.progress_at as former_progress_at, t.lease_expires_at as former_lease_expires_at,
     t.interrupted_at as former_interrupted_at, t.status_seq as former_status_seq${
-      minds(verb) ? `,\n    ${NEVER_HEARD} as never_started, ${GIVEN_BACK} as given_back` : ''
+      minds(verb)
+        ? `,\n    ${NEVER_HEARD} as never_started, ${UNHEARD} as unheard, ${GIVEN_BACK} as given_back`
+        : ''
     }
   ${source}`
 }
@@ -68,7 +70,7 @@ const moved = (verb: Verb, more = ''): Sql => sql`
   returning t.*, p.from_state, p.to_state, p.former_owner, p.former_claimant, p.former_attempts,
     p.former_heartbeat_at, p.former_progress_at, p.former_lease_expires_at,
     p.former_interrupted_at, p.former_status_seq, p.former_front, p.timeout,
-    ${readyOf(verb)} as ready${minds(verb) ? ', p.never_started' : ''}${more}`
+    ${readyOf(verb)} as ready${minds(verb) ? ', p.never_started, p.unheard' : ''}${more}`
 
 /** Who is next in the line, where the verb may have left its front. */
 const nextInLine = (verb: Verb): string =>
@@ -88,7 +90,7 @@ const attemptsAgree = (verb: Verb): string =>
 const answer = (verb: Verb, extra: SqlPart = ''): Sql => sql`
 select ${TODO_COLUMNS('m')}, m.from_state as "from", m.former_owner as "formerOwner", m.ready, m.timeout,
   m.push_version > 0 as "hasWebhooks", ${nextInLine(verb)}${
-    minds(verb) ? ', m.never_started as "neverStarted"' : ''
+    minds(verb) ? ', m.never_started as "neverStarted", m.unheard' : ''
   }${extra}
 from moved m
 where ${attemptsAgree(verb)}${shownAs(verb) ? ` and ${webhooksAgree}` : ''}`

@@ -4,11 +4,12 @@
  * picked of it, `m` the todo as it is after the move.
  */
 import { HOLDS } from '../../domain/budget.ts'
-import { OPEN_STATES, rule, type Verb } from '../../domain/lifecycle.ts'
-import { stateList } from '../postgres/literals.ts'
+import { HOLDER_LOST, OPEN_STATES, rule, type Verb } from '../../domain/lifecycle.ts'
+import { SPEND_KEYS_KEPT } from '../../domain/spend.ts'
+import { stateList, wireMoment } from '../postgres/literals.ts'
 import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 import { HELD_BYTES, HELD_DOCUMENTS, MAY_HOLD } from '../todos/size.ts'
-import { COME_DUE_AT, READ_NOW } from './conditions.ts'
+import { COME_DUE_AT, JOIN_HOLDS, READ_NOW } from './conditions.ts'
 import { OUT_OF_TIME, TIMED_OUT } from './timeouts.ts'
 
 /** Each column that is set, and to what. */
@@ -54,8 +55,14 @@ export interface VerbSql {
   ready?: string
   /** Moved many at a time, as they come due: in the order of an index, and among which todos. */
   sweep?: { order?: string; among?: Sql; kept: Kept }
+  /** The attempt that stays open is marked with what has become of its holder. */
+  marks?: string
+  /** Until when its holder means to wait for the answer. */
+  waitsUntil?: Sql
   /** Many holders' calls share one statement. */
   batched?: true
+  /** It spends for all above the todo as well. */
+  spends?: true
   /** The next of a conversation's line is moved by it. */
   line?: true
   /** Its statement for one todo; planned each time unless it says otherwise. */
@@ -68,6 +75,13 @@ const ANSWER = { answers: true, secret: CREDENTIAL_ASKED } as const
 /** The question is over, and the todo goes on in its turn: the line's answers come in this order. */
 const STANDS_IN_LINE = { answered_at: 'coalesce(t.answered_at, p.at)' }
 
+/** The newest keys are kept, for calls that are made again. */
+const SPENDS = {
+  spent: sql`spent_more(t.spent, ${$.spend}::jsonb)`,
+  spend_keys: sql`case when ${$.spend_key}::text is null then t.spend_keys
+    else (array_prepend(${$.spend_key}::text, t.spend_keys))[1:${SPEND_KEYS_KEPT}] end`,
+}
+
 /** After the deadline of a request for authorization a message may be the credential all the same. */
 const LATE_CREDENTIAL = `coalesce((select e.verb = 'interrupt' and e.to_state = 'auth-required'
     from events e where e.todo_id = m.id
@@ -78,9 +92,14 @@ const LATE_CREDENTIAL = `coalesce((select e.verb = 'interrupt' and e.to_state = 
 const unlessParked = (column: string): Sql =>
   sql`case when ${$.park}::boolean then null else t.${column} end`
 
-/** A moment inside a document, written as everywhere on the wire. */
-const wire = (moment: string): string =>
-  `to_char(${moment} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
+/** However often it is extended, a wait is never longer than the operator allows. */
+const HELD_UNTIL = sql`least(
+        now() + make_interval(secs => ${$.hold_seconds}::double precision),
+        t.interrupted_at + make_interval(secs => ${$.max_wait_seconds}::double precision))`
+
+/** The children that have ended by now, of which the parent is told. */
+const SEEN = `array(select c.id from todos c
+        where c.id = any(t.join_ids) and c.finished_at is not null)`
 
 /** The error in the event of a row that the server gave up on; null where the row goes on. */
 const errorCode = (code: string): string => `case when m.to_state = 'failed'
@@ -110,25 +129,35 @@ const VERB_SQL = {
   claim: {},
   heartbeat: { set: { last_heartbeat_at: 'p.at' }, one: 'prepared', batched: true },
   hold: {
-    set: {
-      last_heartbeat_at: 'p.at',
-      // However often it is extended, a wait is never longer than the operator allows.
-      interrupt_held_until: sql`least(
-        now() + make_interval(secs => ${$.hold_seconds}::double precision),
-        t.interrupted_at + make_interval(secs => ${$.max_wait_seconds}::double precision))`,
-    },
+    set: { last_heartbeat_at: 'p.at' },
+    waitsUntil: HELD_UNTIL,
     one: 'prepared',
   },
   progress: { metadata: true, one: 'prepared', batched: true },
   say: { message: {}, one: 'prepared', batched: true },
   artifact: { artifact: true, one: 'prepared', batched: true },
+  spend: { set: SPENDS, spends: true, one: 'prepared' },
+  exhaust: {
+    set: SPENDS,
+    spends: true,
+    result: sql`${$.result}::json`,
+  },
   fork: { one: 'prepared' },
   adopt: {
     // Whoever still waits for the dead child waits for its retry.
-    set: { join_ids: sql`array_replace(t.join_ids, ${$.retry_of}::uuid, ${$.retry_by}::uuid)` },
+    set: {
+      join_ids: sql`case when t.join_until is null then t.join_ids
+        else array_replace(t.join_ids, ${$.retry_of}::uuid, ${$.retry_by}::uuid) end`,
+    },
   },
   join: {
-    set: { due_at: 'null', join_until: sql`${$.join_until}`, join_ids: sql`${$.children}::uuid[]` },
+    set: {
+      due_at: 'null',
+      join_until: sql`${$.join_until}`,
+      join_ids: sql`${$.children}::uuid[]`,
+      join_timeout_at: sql`(now() + make_interval(secs => ${$.join_seconds}::double precision))`,
+      join_cancels: sql`${$.join_cancels}::boolean`,
+    },
     one: 'prepared',
   },
   interrupt: {
@@ -164,11 +193,12 @@ const VERB_SQL = {
     result: sql`${$.result}::json`,
     reports: true,
     detail: sql`(case when m.next_retry_at is null then ${$.detail}::jsonb
-      else ${$.detail}::jsonb || jsonb_build_object('retryAt', ${wire('m.next_retry_at')}) end)::json`,
+      else ${$.detail}::jsonb || jsonb_build_object('retryAt', ${wireMoment('m.next_retry_at')}) end)::json`,
     one: 'prepared',
   },
   release: { one: 'prepared' },
-  reject: { message: {} },
+  // Nothing but what it owes.
+  reject: { message: {}, result: 'null::json' },
   cancelHeld: { message: {} },
   cancel: {
     // A cascade; children stand in no line.
@@ -187,7 +217,7 @@ const VERB_SQL = {
     'detail', case when m.to_state = 'failed'
       then 'nobody answered in time, on the last attempt allowed' end,
     'interrupt', json_build_object('state', m.from_state,
-      'interruptedAt', ${wire('m.former_interrupted_at')},
+      'interruptedAt', ${wireMoment('m.former_interrupted_at')},
       'message', (select q.message from messages q
         where q.todo_id = m.id and q.seq = m.former_status_seq))))`,
     set: { document_bytes: WITH_QUESTION },
@@ -203,6 +233,15 @@ const VERB_SQL = {
   },
   revoke: { ...REVOKED, sweep: { kept: 'planned each time' } },
   strand: { ...REVOKED, sweep: { kept: 'planned each time' } },
+  park: {
+    set: { interrupt_held_until: 'null', wait_probe_at: 'null' },
+    marks: HOLDER_LOST,
+    sweep: { order: 't.wait_probe_at', kept: 'planned each time' }, // todos_wait
+  },
+  enterLine: {
+    set: { line: 't.later_line', later_line: 'null' },
+    sweep: { order: 't.not_before', kept: 'prepared' }, // todos_later
+  },
   // Its caller's detail, if any, is that of the verb which left the front.
   unblock: {
     set: { due_at: 'now()', front: 'true' },
@@ -217,11 +256,22 @@ const VERB_SQL = {
     set: {
       due_at: 'now()',
       join_until: 'null',
-      join_seen: `array(select c.id from todos c
-        where c.id = any(t.join_ids) and c.finished_at is not null)`,
+      join_seen: SEEN,
+      join_timeout_at: 'null',
     },
     ready: `'joined'`,
     one: 'prepared',
+  },
+  joinTimeOut: {
+    set: {
+      due_at: 'now()',
+      join_until: 'null',
+      join_seen: SEEN,
+      // Where its children have ended all the same, it has waited for them long enough.
+      join_timeout_at: `case when not (${JOIN_HOLDS}) then t.join_timeout_at end`,
+    },
+    ready: `case when t.join_timeout_at is null then 'joined' else 'join_timeout' end`,
+    sweep: { order: 't.alarm_at', kept: 'prepared' }, // todos_alarm
   },
   comeDue: {
     set: { ready_reason: 'null' },
@@ -229,6 +279,36 @@ const VERB_SQL = {
     sweep: { order: COME_DUE_AT, kept: 'prepared' }, // todos_come_due
   },
 } as const satisfies Record<Verb, VerbSql>
+
+/**
+ * A todo that ends otherwise than done keeps what it owes: how many messages nobody has read stands in
+ * its result, and in the event that tells of the end. The JSON is taken apart and put together as text,
+ * so that no number in it is written anew.
+ */
+const withDebts = (document: SqlPart): Sql =>
+  sql`case when m.unread > 0 and m.finished_at is not null then (
+      select json_object_agg(o.key, o.value) from (
+        select d.key, d.value from json_each(coalesce(${document}, '{}'::json)) d
+        union all select 'owed', to_json(m.unread)) o)
+    else ${document} end`
+
+/** May end the todo as failed or rejected. A cancel is a client's, and what it has said lapses with it. */
+const mayOwe = (verb: Verb): boolean => {
+  const { to, atCap } = rule(verb)
+  return [to, atCap].some((state) => state === 'failed' || state === 'rejected')
+}
+
+/** What is kept as the todo's result. */
+export const resultOf = (verb: Verb): SqlPart | undefined => {
+  const { result } = verbSql(verb)
+  return result !== undefined && mayOwe(verb) ? withDebts(result) : result
+}
+
+/** Of the verb's event. */
+export const detailOf = (verb: Verb): SqlPart => {
+  const { detail = sql`${$.detail}::json` } = verbSql(verb)
+  return mayOwe(verb) ? withDebts(detail) : detail
+}
 
 type VerbsWith<Member extends keyof VerbSql> = {
   [V in Verb]: (typeof VERB_SQL)[V] extends Record<Member, unknown> ? V : never

@@ -8,7 +8,14 @@
 import pg from 'pg'
 import { parseExact } from '../../base/exact-json.ts'
 import { createLargeReads } from './large-reads.ts'
-import { asRefusal, discards, RUN_AGAIN_TIMES, runsAgain } from './pg-errors.ts'
+import {
+  asRefusal,
+  discards,
+  RUN_AGAIN_TIMES,
+  reachedLimit,
+  runsAgain,
+  type WaitLimit,
+} from './pg-errors.ts'
 import type { Statement, Values } from './statement.ts'
 import { guardParsing } from './too-large.ts'
 import { createTrouble } from './trouble.ts'
@@ -49,11 +56,16 @@ const isRead = ({ text }: Statement<unknown>): boolean => /^\s*select\b/i.test(t
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
 /** `writes` is called after a failure: may what had been sent by then have been done? */
-const runAgainWhile = async <T>(work: () => Promise<T>, writes: () => boolean): Promise<T> => {
+const runAgainWhile = async <T>(
+  work: () => Promise<T>,
+  writes: () => boolean,
+  failed: (error: unknown) => void,
+): Promise<T> => {
   for (let run = 1; ; run += 1) {
     try {
       return await work()
     } catch (error) {
+      failed(error)
       if (!runsAgain(error) || run >= RUN_AGAIN_TIMES) throw asRefusal(error, writes())
       await pause(Math.random() * 5 * run)
     }
@@ -74,6 +86,8 @@ export interface DatabaseOptions {
    * prepared statement and no setting.
    */
   pooled?: boolean
+  /** Called when a limit on time was reached. */
+  onTimeout?: (limit: WaitLimit) => void
 }
 
 export const DATABASE_DEFAULTS = {
@@ -125,13 +139,14 @@ const createTurns = () => {
     turnOf === undefined ? run() : largeReads.take(String(values[turnOf]), run)
 }
 
-export const openDatabase = (options: DatabaseOptions): Database => {
-  const limits = { ...DATABASE_DEFAULTS, ...options }
-  const { poolSize, acquireMs, statementMs, lockMs, pooled = false } = limits
+type Limits = DatabaseOptions & typeof DATABASE_DEFAULTS
+
+const openPool = (limits: Limits): pg.Pool => {
+  const { connectionString, poolSize, acquireMs, statementMs, lockMs, pooled = false } = limits
   const pool = new pg.Pool({
     connectionString: pooled
-      ? options.connectionString
-      : withOptions(options.connectionString, `${PLANNER} ${FORMS}`),
+      ? connectionString
+      : withOptions(connectionString, `${PLANNER} ${FORMS}`),
     application_name: 'switchboard',
     max: poolSize,
     connectionTimeoutMillis: acquireMs,
@@ -153,7 +168,18 @@ export const openDatabase = (options: DatabaseOptions): Database => {
     client.on('error', () => {})
     guardParsing(client)
   })
+  return pool
+}
 
+export const openDatabase = (options: DatabaseOptions): Database => {
+  const limits = { ...DATABASE_DEFAULTS, ...options }
+  const { pooled = false, onTimeout } = limits
+  const pool = openPool(limits as Limits)
+
+  const failed = (error: unknown): void => {
+    const limit = reachedLimit(error)
+    if (limit !== null) onTimeout?.(limit)
+  }
   const trouble = createTrouble()
   const inTurn = createTurns()
   let listener: (wakes: readonly Wake[]) => void = () => {}
@@ -228,7 +254,7 @@ export const openDatabase = (options: DatabaseOptions): Database => {
         client.release(broken)
       }
     }
-    const result = await runAgainWhile(attempt, () => committing)
+    const result = await runAgainWhile(attempt, () => committing, failed)
     wakeNow(wakes)
     return result
   }
@@ -239,12 +265,14 @@ export const openDatabase = (options: DatabaseOptions): Database => {
         runAgainWhile(
           () => runOn(pool, statement, values),
           () => !isRead(statement),
+          failed,
         ),
       ),
     query: (text, values) =>
       runAgainWhile(
         () => runOneOff(pool, text, values),
         () => false,
+        failed,
       ),
     wake: wakeNow,
     transaction,

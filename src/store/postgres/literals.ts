@@ -7,3 +7,7 @@ import type { State } from '../../domain/lifecycle.ts'
 
 export const stateList = (states: readonly State[]): string =>
   states.map((state) => `'${state}'`).join(', ')
+
+/** A moment inside a document, written as everywhere on the wire. */
+export const wireMoment = (moment: string): string =>
+  `to_char(${moment} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`

@@ -23,6 +23,10 @@ import * as messageRequests from '../../../migrations/0014_message_requests.ts'
 import * as chunkKeys from '../../../migrations/0015_chunk_keys.ts'
 import * as todoDocuments from '../../../migrations/0016_todo_documents.ts'
 import * as neverStarted from '../../../migrations/0017_never_started.ts'
+import * as authors from '../../../migrations/0018_authors.ts'
+import * as budgets from '../../../migrations/0019_budgets.ts'
+import * as parkedHolders from '../../../migrations/0020_parked_holders.ts'
+import * as schedules from '../../../migrations/0021_schedules.ts'
 import { sleep } from '../../base/time.ts'
 
 interface Migration {
@@ -55,6 +59,10 @@ const MIGRATIONS: readonly Migration[] = [
   { name: '0015_chunk_keys', ...chunkKeys, down },
   { name: '0016_todo_documents', ...todoDocuments, down },
   { name: '0017_never_started', ...neverStarted, down },
+  { name: '0018_authors', ...authors, down },
+  { name: '0019_budgets', ...budgets, down },
+  { name: '0020_parked_holders', ...parkedHolders, down },
+  { name: '0021_schedules', ...schedules, down },
 ]
 
 /** The database was migrated by a newer switchboard than this one. */
@@ -62,6 +70,19 @@ export class SchemaTooNew extends Error {
   constructor(unknown: string[]) {
     super(`the database is newer than this version of switchboard: it has ${unknown.join(', ')}`)
     this.name = 'SchemaTooNew'
+  }
+}
+
+/** The database lacks migrations that this version of switchboard needs. */
+export class MigrationsMissing extends Error {
+  /** Their names, in order. */
+  readonly missing: readonly string[]
+
+  constructor(missing: readonly string[]) {
+    const remedy = 'run `switchboard migrate`, call migrate(), or create it with `migrate: true`'
+    super(`the database lacks migrations (${missing.join(', ')}): ${remedy}`)
+    this.name = 'MigrationsMissing'
+    this.missing = missing
   }
 }
 
@@ -189,3 +210,12 @@ export const pendingMigrations = async (connectionString: string): Promise<strin
     connectionTimeoutMillis: ANSWER_MS,
     query_timeout: ANSWER_MS,
   })
+
+/** Throws MigrationsMissing. A database that is newer than this code passes: readiness tells of it. */
+export const requireMigrated = async (connectionString: string): Promise<void> => {
+  const missing = await pendingMigrations(connectionString).catch((error: unknown) => {
+    if (error instanceof SchemaTooNew) return []
+    throw error
+  })
+  if (missing.length > 0) throw new MigrationsMissing(missing)
+}

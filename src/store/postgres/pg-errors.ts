@@ -113,6 +113,20 @@ const conditionOf = (error: unknown): Condition | null => {
 const isLost = (error: unknown): error is Error =>
   error instanceof Error && error.message === 'Query read timeout'
 
+/** A limit on the time that a call may wait for the database. */
+export type WaitLimit = 'acquire' | 'statement' | 'lock'
+
+/** Which limit on time was reached; null for any other failure. */
+export const reachedLimit = (error: unknown): WaitLimit | null => {
+  if (isLost(error)) return 'statement'
+  if (error instanceof pg.DatabaseError) {
+    if (error.code === '57014') return 'statement'
+    return error.code === '55P03' ? 'lock' : null
+  }
+  const said = error instanceof Error ? error.message : ''
+  return said === 'timeout exceeded when trying to connect' ? 'acquire' : null
+}
+
 export const runsAgain = (error: unknown): boolean =>
   error instanceof pg.DatabaseError && RUN_AGAIN.has(error.code ?? '')
 

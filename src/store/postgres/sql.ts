@@ -7,19 +7,23 @@
 
 /** The name of every parameter, so that a misspelled one does not compile. */
 const NAMES = [
-  'after after_at after_id afters again append artifact artifact_bytes artifact_id asked at_most bytes card cause',
-  'children chunk_key claimant client client_id clients close_by concurrency config config_id',
-  'context_id contexts counts crowded crowded_pairs depth detail details direct due_seconds effects',
+  'afforded after after_at after_id afters again append artifact artifact_bytes artifact_id asked at_most',
+  'author authors budget bytes card catch_up cause',
+  'children chunk_key claimant client client_id clients close_by concurrency config config_id cron',
+  'context_id contexts counts crowded crowded_pairs delay depth detail details direct due_seconds effects',
   'endpoint endpoint_counts endpoints except expires_in',
-  'fence full hash heartbeat history_bytes hold_seconds hosts id ids interrupt_ttl join_until',
-  'keeps_concurrency key key_digest key_endpoint key_queue key_seconds key_source last_chunk',
-  'lease lease_seconds limit line lines max_attempts max_wait_seconds message message_id',
-  'message_ids messages metadata name overlap owner parent_id parents park per_host policy',
+  'fence full hash heartbeat highest_priority history_bytes hold_seconds hosts id ids interrupt_ttl',
+  'join_cancels join_seconds join_until',
+  'keeps_concurrency keeps_highest keeps_lowest key key_digest key_endpoint key_queue key_seconds',
+  'key_source last_chunk last_tick_at',
+  'lease lease_seconds limit line lines lowest_priority made max_attempts max_wait_seconds message message_id',
+  'message_ids messages metadata name next_at not_before overlap owner parent_id parents park paused per_host policy',
   'priorities priority push_credentials push_dialect push_endpoint push_host push_id',
   'push_scheme push_secret push_token push_url question queue queues reason rejected request requests result',
-  'result_bytes retry_by retry_of retry_seconds schedule_to_close schedule_to_start schema scope_client',
-  'scope_kind scope_queue scope_queues seconds secret send_per_minute seq seqs share start_to_close',
-  'state status summary through to todo todo_id token tries ttl_seconds value verb verbs with_artifacts',
+  'result_bytes retry_by retry_of retry_seconds schedule schedule_to_close schedule_to_start schema scope_client',
+  'scope_kind scope_queue scope_queues seconds secret send_per_minute seq seqs share skipped spend spend_key',
+  'start_to_close',
+  'state status summary through time_zone timeouts to todo todo_id token tries ttl_seconds value verb verbs with_artifacts',
 ] as const
 
 type Words<Line extends string> = Line extends `${infer First} ${infer Rest}`

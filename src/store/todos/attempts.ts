@@ -1,5 +1,6 @@
 /** Reading the attempts of a todo. The statement that moves a todo writes them. */
 
+import { HOLDER_LOST } from '../../domain/lifecycle.ts'
 import type { Attempt } from '../../domain/todo.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { columnsOf } from '../postgres/rows.ts'
@@ -10,7 +11,10 @@ export const ATTEMPT = columnsOf<Attempt>()(
     'seq attempt endpointId claimant claimedAt lastHeartbeatAt progressAt leaseExpiresAt endedAt outcome',
     'disposition summary cause',
   ],
-  { died: (a) => `coalesce(${a}.outcome in ('lease_expired', 'reaped'), false)` },
+  {
+    died: (a) => `(coalesce(${a}.outcome in ('lease_expired', 'reaped'), false)
+      or coalesce(${a}.cause = '${HOLDER_LOST}', false))`,
+  },
 )
 
 const newestOf = (column: string): string => `coalesce(a.${column}, t.${column})`

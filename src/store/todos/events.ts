@@ -14,7 +14,7 @@ import { topics } from '../wake/topics.ts'
 import { BYTES_ON_PAGE } from './documents.ts'
 
 const EVENT = columnsOf<Fact>()(
-  ['todoId seq queue contextId verb retrying attempt fence owner claimant ready detail at'],
+  ['todoId seq queue contextId author verb retrying attempt fence owner claimant ready detail at'],
   { from: (e) => `${e}.from_state`, to: (e) => `${e}.to_state` },
 )
 

@@ -67,6 +67,7 @@ export interface AuthorsConversation {
   queue: string
   contextId: string
   clientId: string | null
+  author: string | null
 }
 
 /** More of one conversation are not told. */
@@ -75,12 +76,14 @@ const MAX_OPEN = 10
 const openStatement = statement<OpenQuestion & { n: number }>(
   'questions_open',
   sql`select c.n::int as n, q.id, q.seq
-  from unnest(${$.queues}::text[], ${$.contexts}::text[], ${$.clients}::uuid[])
-    with ordinality as c(queue, context_id, client_id, n)
+  from unnest(${$.queues}::text[], ${$.contexts}::text[], ${$.clients}::uuid[],
+      ${$.authors}::text[])
+    with ordinality as c(queue, context_id, client_id, author, n)
   cross join lateral (
     select t.id, t.status_seq as seq from todos t
     where t.context_id = c.context_id and t.queue = c.queue
       and t.client_id is not distinct from c.client_id
+      and t.author is not distinct from c.author
       and t.state in (${INTERRUPT_STATES.map((state) => `'${state}'`).join(', ')})
       and t.answered_at is null
     order by t.interrupted_at limit ${String(MAX_OPEN)}) q
@@ -96,6 +99,7 @@ export const readOpenQuestions = async (
     queues: conversations.map(({ queue }) => queue),
     contexts: conversations.map(({ contextId }) => contextId),
     clients: conversations.map(({ clientId }) => clientId),
+    authors: conversations.map(({ author }) => author),
   })
   return conversations.map((_, index) =>
     rows.filter(({ n }) => n === index + 1).map(({ id, seq }) => ({ id, seq })),

@@ -1,5 +1,6 @@
 /** A todo's row as the domain has it. */
 import type { Todo } from '../../domain/todo.ts'
+import { wireMoment } from '../postgres/literals.ts'
 import { columnsOf } from '../postgres/rows.ts'
 
 const TODO = columnsOf<Todo>()(
@@ -7,11 +8,15 @@ const TODO = columnsOf<Todo>()(
     'id queue contextId clientId state priority attempt maxAttempts attemptsTotal fence owner claimant',
     'leaseExpiresAt interruptedAt interruptHeldUntil dueAt nextRetryAt progressAt seq unread statusSeq',
     'statusAt createdAt updatedAt finishedAt scheduleToStartSeconds startToCloseSeconds heartbeatSeconds',
-    'closeAt startedAt line front answeredAt parentId depth effects retryOf',
+    'closeAt startedAt line front answeredAt unheardSince parentId depth effects budget spent retryOf author',
+    'notBefore schedule',
   ],
   {
-    join: (t) => `case when ${t}.join_until is not null then json_build_object(
-      'until', ${t}.join_until, 'children', coalesce(${t}.join_ids, '{}')) end`,
+    join: (t) => `case when ${t}.join_until is not null then json_strip_nulls(json_build_object(
+      'until', ${t}.join_until, 'children', coalesce(${t}.join_ids, '{}'),
+      'timeoutAt', ${wireMoment(`${t}.join_timeout_at`)}, 'onTimeout', case
+        when ${t}.join_cancels then 'cancel' when ${t}.join_timeout_at is not null then 'leave' end)) end`,
+    joinTimedOutAt: (t) => `case when ${t}.join_until is null then ${t}.join_timeout_at end`,
     // By the clock that stamped the progress. A todo that waits for an answer is not idle: its holder
     // cannot move it.
     idleSeconds: (t) => `case when ${t}.state = 'claimed'

@@ -31,6 +31,7 @@ interface Documents {
   artifacts: Chunk[] | null
   details: Pick<TodoView, 'metadata' | 'result' | 'direct'> | null
   waitsBehind: string | null
+  behindOther: boolean | null
   retriedAs: string | null
   /** It has more documents than are read with those of others: only those of its ends are here. */
   large: boolean
@@ -66,7 +67,10 @@ const besidesOf = (todo: string): string => `
   (select ${detailsJson('d.direct')} from details d where d.todo_id = ${todo}.id) as details,
   case when ${todo}.state = 'pending' and ${todo}.due_at is null then
     (select f.id from todos f where f.line = ${todo}.line and f.front) end as "waitsBehind",
-  case when ${todo}.state = 'failed' and ${todo}.finished_at is not null then
+  case when ${todo}.state = 'pending' and ${todo}.due_at is null then
+    (select f.client_id is distinct from ${todo}.client_id from todos f
+      where f.line = ${todo}.line and f.front) end as "behindOther",
+  case when ${todo}.state in ('failed', 'rejected') and ${todo}.finished_at is not null then
     (select r.id from todos r where r.retry_of = ${todo}.id) end as "retriedAs"`
 
 /** The columns of {@link Documents}. Where it is `large`, its documents are read by a statement of their own. */
@@ -85,6 +89,7 @@ export const toView = (row: ViewRow, artifacts: boolean): TodoView => ({
   result: row.details?.result ?? null,
   direct: row.details?.direct ?? false,
   waitsBehind: row.waitsBehind,
+  behindOther: row.behindOther === true,
   retriedAs: row.retriedAs,
 })
 
@@ -266,7 +271,7 @@ const asOfStatement = statement<ViewRow>(
     case when not z.large then ${messagesOf('t', 's.seq <= w.seq')} end as messages,
     case when not z.large then ${artifactsOf('t', 'a.seq <= w.seq')} end as artifacts,
     ${detailsJson('false')} as details,
-    null::uuid as "waitsBehind", null::uuid as "retriedAs"
+    null::uuid as "waitsBehind", false as "behindOther", null::uuid as "retriedAs"
   from unnest(${$.ids}::uuid[], ${$.seqs}::int[]) as w(id, seq)
     join todos t on t.id = w.id
     ${measured(LARGE)}
@@ -373,13 +378,31 @@ export const readHeld = async (
 const conversationStatement = statement<Todo>(
   'todos_conversation',
   sql`select ${TODO_COLUMNS('t')} from todos t
-  where t.context_id = ${$.context_id} and t.line = ${$.line}::uuid and t.finished_at is null
-  order by t.lined_at desc limit 100`,
+  where t.context_id = ${$.context_id} and coalesce(t.line, t.later_line) = ${$.line}::uuid
+    and t.finished_at is null
+    and (t.front or (t.client_id is not distinct from ${$.client_id}::uuid
+      and t.author is not distinct from ${$.author}::text))
+  order by t.front desc, t.lined_at desc limit 100`,
 )
 
-/** Live todos of one conversation, newest first. */
+/**
+ * Live todos of one line: the one at the front, whoever's it is, then this author's, newest first; with
+ * those of them that wait for their time.
+ */
 export const readConversation = (
   session: Session,
-  contextId: string,
-  line: string,
-): Promise<Todo[]> => session.run(conversationStatement, { context_id: contextId, line })
+  {
+    contextId,
+    line,
+    clientId,
+    author,
+  }: Pick<Todo, 'contextId' | 'clientId' | 'author'> & {
+    line: string
+  },
+): Promise<Todo[]> =>
+  session.run(conversationStatement, {
+    context_id: contextId,
+    line,
+    client_id: clientId,
+    author,
+  })

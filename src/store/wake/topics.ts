@@ -23,6 +23,8 @@ export const topics = {
   queue: family('queue:'),
   /** A slot became free under the limit of this queue or endpoint. */
   slots: family('room:'),
+  /** The doctor asks who is there; behind the colon stands the channel on which to answer it. */
+  doctor: family('doctor:'),
   /** Events were committed, and have no position in the feed yet. */
   feed: 'feed',
   /** Events were given their positions. */

@@ -34,6 +34,7 @@ test('the table has every method of the agent API', () => {
     'todos.reject',
     'todos.cancel',
     'todos.withdraw',
+    'todos.spend',
     'todos.fork',
     'todos.join',
     'todos.get',

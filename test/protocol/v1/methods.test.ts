@@ -27,6 +27,8 @@ const endpoint = (verbs: EndpointVerb[], queues = ['demo']): Caller => ({
     effects: null,
     sendPerMinute: null,
     concurrency: null,
+    highestPriority: null,
+    lowestPriority: null,
     createdAt: new Date(),
     expiresAt: null,
     revokedAt: null,

@@ -15,6 +15,9 @@ export interface Row {
   place: number
   line: string | null
   front: boolean
+  /** The line that it enters once its time has come, and whether it has. */
+  later: string | null
+  timely: boolean
   state: State
   /** Number of the agent that holds it. */
   owner: number | null
@@ -31,7 +34,7 @@ export interface Row {
   due: 'never' | 'later' | 'now'
   /** When its answer came while the line was busy: one more than the one before. */
   answered: number | null
-  join: { until: JoinUntil; children: readonly number[] } | null
+  join: { until: JoinUntil; children: readonly number[]; timeout: boolean } | null
   /** Children whose end it was told of. */
   seen: readonly number[]
   /** What an ageing has made of the row's moments. */
@@ -46,6 +49,16 @@ export interface Row {
   heard: boolean
   /** The attempt that ended last never started. */
   unstarted: boolean
+  /** Its holder has heartbeated during the wait, and has then been silent for a lease. */
+  holding: boolean
+  gone: boolean
+  /** It was parked for that, and the attempt that asked is still open. */
+  lost: boolean
+  /** Nothing has come from the holder since its question was answered. */
+  unheard: boolean
+  /** Its join has a limit on its time, and is past it; its last join ended so. */
+  overdue: boolean
+  timedOut: boolean
 }
 
 export type Model = readonly Row[]
@@ -60,6 +73,8 @@ export interface Step {
   delay: boolean
   acknowledgeAll: boolean
   until: JoinUntil
+  /** The join has a limit on its time. */
+  timeout: boolean
   /** Places of the todos that a join waits for. */
   children: readonly number[]
 }
@@ -70,8 +85,9 @@ export const finished = (row: Row): boolean =>
 const holds = (row: Row, step: Step): boolean => row.owner === step.agent && !step.staleFence
 
 const neverStarted = (row: Row): boolean => row.state === 'claimed' && !row.heard
-/** Once in a row. */
-const givenBack = (row: Row): boolean => neverStarted(row) && !row.unstarted
+/** Once in a row, or whenever an answer came to nobody. */
+const givenBack = (row: Row): boolean =>
+  (neverStarted(row) && !row.unstarted) || (row.state === 'claimed' && row.unheard)
 
 const inLine = (model: Model, { line }: Row): Row[] =>
   line === null ? [] : model.filter((other) => other.line === line)
@@ -108,12 +124,15 @@ const conditions: Record<Condition, (row: Row, step: Step, model: Model) => bool
     !behind(model, row).some(
       (other) => other.answered !== null || (other.state === 'pending' && other.place < row.place),
     ),
+  dueInLine: (row) => row.later !== null && row.timely,
   unclaimedFront: (row) => row.front && row.due === 'now' && row.join === null,
   answeredLater: (row, _, model) =>
     row.answered !== null &&
     lineFree(model, row) &&
     !behind(model, row).some(({ answered }) => answered !== null && answered < row.answered!),
   joinHolds: (row, _, model) => joinHolds(model, row),
+  joinOverdue: (row) => row.join !== null && row.overdue,
+  holderSilent: (row) => row.gone,
   unfinished: (row) => !finished(row),
   leaseLapsed: (row) => row.lapsed,
   interruptExpired: (row) => row.expired && row.answered === null,
@@ -123,6 +142,9 @@ const conditions: Record<Condition, (row: Row, step: Step, model: Model) => bool
   ownedBy: (row, step) => row.owner === step.agent,
   leftBy: (row, step) => (row.owner ?? row.asker) === step.agent,
   readAll: (row, step) => row.unread === 0 || step.acknowledgeAll,
+  // Nobody has a budget here: what binds is asked in test/flows/budgets.random.test.ts.
+  affordable: () => true,
+  spentOnce: () => true,
 }
 
 /** A state is left for another, or for itself anew: what the waits of the former one were is over. */
@@ -142,9 +164,17 @@ const landed = (model: Model, row: Row, step: Step): Partial<Row> => {
     retryDue: false,
     expired: false,
     silent: false,
+    holding: false,
+    gone: false,
+    unheard: verb === 'resume' || verb === 'resumeLater',
+    overdue: false,
+    timedOut: row.join === null && verb !== 'join' && row.timedOut,
     answered: null,
     bell: retryScheduled || due === 'later',
-    join: verb === 'join' ? { until: step.until, children: step.children } : null,
+    join:
+      verb === 'join'
+        ? { until: step.until, children: step.children, timeout: step.timeout }
+        : null,
     front: row.line !== null && free && (['pending', 'claimed'].includes(state) || retryScheduled),
   }
 }
@@ -154,8 +184,12 @@ const stayed = (model: Model, row: Row, { verb }: Step): Partial<Row> => {
   switch (verb) {
     case 'comeDue':
       return { bell: false }
+    case 'enterLine':
+      return { line: row.later, later: null }
     case 'hold':
-      return { expired: false }
+      return { expired: false, holding: true, gone: false }
+    case 'park':
+      return { holding: false, gone: false, lost: true }
     case 'unblock':
       return { due: 'now', front: true }
     case 'stepBack':
@@ -163,9 +197,11 @@ const stayed = (model: Model, row: Row, { verb }: Step): Partial<Row> => {
     case 'defer':
     case 'withdrawLater':
       return { answered: 1 + Math.max(0, ...model.map(({ answered }) => answered ?? 0)) }
-    case 'joined': {
+    case 'joined':
+    case 'joinTimeOut': {
       const seen = row.join!.children.filter((child) => finished(model[child]!))
-      return { due: 'now', join: null, seen }
+      const timedOut = verb === 'joinTimeOut' && !joinHolds(model, row)
+      return { due: 'now', join: null, seen, overdue: false, timedOut }
     }
     default:
       return {}
@@ -195,6 +231,7 @@ export const advance = (model: Model, place: number, step: Step): Model | null =
   const next = { ...row, ...(to === 'same' ? stayed : landed)(model, row, step) }
   if (event) next.seq += 1
   if (progress) next.silent = false
+  if (by === 'agent') next.unheard = false
   if (lease === 'grant') {
     next.owner = step.agent
     next.asker = step.agent
@@ -208,6 +245,7 @@ export const advance = (model: Model, place: number, step: Step): Model | null =
     next.attempts += 1
     next.openAttempts = 1
   } else if (attempt !== 'keep') next.openAttempts = 0
+  if (attempt !== 'keep') next.lost = false
   if (refund === true || (refund && givenBack(row))) next.attempt -= 1
   if (attempt !== 'keep' && row.openAttempts > 0) {
     next.unstarted = refund === 'never started' && neverStarted(row)
@@ -239,8 +277,12 @@ export const nextOf = (
   return null
 }
 
-/** One more todo: at the front of its line where nobody else is there or waits for it. */
-export const added = (model: Model, line: string | null): Model => {
+/**
+ * One more todo: at the front of its line where nobody else is there or waits for it; beside the line
+ * where it waits for its time.
+ */
+export const added = (model: Model, wanted: string | null, delayed = false): Model => {
+  const line = delayed ? null : wanted
   const others = model.filter((row) => line !== null && row.line === line)
   const free = !others.some(
     ({ front, state, answered }) => front || state === 'pending' || answered !== null,
@@ -249,6 +291,8 @@ export const added = (model: Model, line: string | null): Model => {
     place: model.length,
     line,
     front: line !== null && free,
+    later: delayed ? wanted : null,
+    timely: false,
     state: 'pending',
     owner: null,
     asker: null,
@@ -259,7 +303,7 @@ export const added = (model: Model, line: string | null): Model => {
     unread: 0,
     openAttempts: 0,
     attempts: 0,
-    due: free ? 'now' : 'never',
+    due: free && !delayed ? 'now' : 'never',
     answered: null,
     join: null,
     seen: [],
@@ -271,11 +315,27 @@ export const added = (model: Model, line: string | null): Model => {
     late: false,
     heard: false,
     unstarted: false,
+    holding: false,
+    gone: false,
+    lost: false,
+    unheard: false,
+    overdue: false,
+    timedOut: false,
   }
   return [...model, row]
 }
 
-export const AGES = ['lapse', 'due', 'retry', 'expire', 'silence', 'late'] as const
+export const AGES = [
+  'lapse',
+  'due',
+  'retry',
+  'expire',
+  'silence',
+  'late',
+  'gone',
+  'overdue',
+  'time',
+] as const
 export type Age = (typeof AGES)[number]
 
 const aged = (row: Row, what: Age): Partial<Row> | null => {
@@ -287,10 +347,16 @@ const aged = (row: Row, what: Age): Partial<Row> | null => {
     case 'retry':
       return row.retryScheduled ? { retryDue: true } : null
     case 'expire':
-      return INTERRUPTED.includes(row.state) ? { expired: true } : null
+      return INTERRUPTED.includes(row.state) ? { expired: true, gone: false } : null
+    case 'gone':
+      return row.holding && row.owner !== null ? { gone: true } : null
+    case 'overdue':
+      return row.join?.timeout ? { overdue: true } : null
     case 'silence':
       // Its progress is then another moment than its claim, as after a word of the holder.
       return row.state === 'claimed' ? { silent: true, heard: true } : null
+    case 'time':
+      return row.later !== null && !finished(row) ? { timely: true } : null
     case 'late':
       return finished(row) ? null : { late: true }
   }

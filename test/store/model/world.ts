@@ -29,6 +29,10 @@ export const SETS: Record<Age, string> = {
   expire: `interrupted_at = now() - interval '25 hours', interrupt_held_until = null`,
   silence: `progress_at = now() - interval '601 seconds', alarm_at = now()`,
   late: 'close_at = now(), alarm_at = now()',
+  gone: `lease_expires_at = now() - interval '1 second', wait_probe_at = now() - interval '1 second',
+    interrupt_held_until = now() - interval '1 second'`,
+  overdue: `join_timeout_at = now() - interval '1 second', alarm_at = now()`,
+  time: 'not_before = now()',
 }
 
 /** No word of the holder comes in the very millisecond of its claim. */
@@ -37,7 +41,7 @@ const CLAIMED_BEFORE = `update todos set started_at = started_at - interval '1 s
   progress_at = progress_at - interval '1 second' where id = $1`
 
 export interface World {
-  add(line: string | null): Promise<void>
+  add(line: string | null, delayed?: boolean): Promise<void>
   /** The state after; null where the step was refused. */
   apply(place: number, row: Row, step: Step): Promise<string | null>
   /** The place of whoever went on. */
@@ -60,6 +64,7 @@ export const changeOf = (row: Pick<Row, 'fence'>, step: Step, ids: readonly stri
     maxWaitSeconds: 604_800,
     children: step.children.map((child) => ids[child]!),
     joinUntil: step.until,
+    ...(step.timeout && { joinSeconds: 3600 }),
     message: message(by === 'client' ? 'ROLE_USER' : 'ROLE_AGENT'),
     artifact: { id: 'a', json: '{"artifactId":"a","parts":[]}', append: false, lastChunk: false },
     ttlSeconds: 86_400,
@@ -77,7 +82,7 @@ export const createWorld = (database: Database): World => {
   const client = randomUUID()
   let looked = 0
   return {
-    add: async (line) => {
+    add: async (line, delayed = false) => {
       const id = randomUUID()
       ids.push(id)
       await addTodo(database, {
@@ -91,6 +96,7 @@ export const createWorld = (database: Database): World => {
         timeouts: { heartbeat: 600, scheduleToClose: 86_400 },
         detail: {},
         ...(line !== null && { line }),
+        ...(delayed && { delaySeconds: 3600 }),
       })
     },
     apply: async (place, row, step) => {
@@ -114,11 +120,15 @@ export const createWorld = (database: Database): World => {
     check: async (model) => {
       const rows = await database.query<Record<string, unknown>>(
         `select state, owner, fence::int, seq, attempt, unread, attempts_total as attempts, line,
-          front, due_at is not null as dated, answered_at is not null as answered, join_until,
+          later_line as later, front, due_at is not null as dated, answered_at is not null as answered, join_until,
           finished_at is not null as finished, ready_reason is not null as bell,
           (select count(*)::int from attempts where todo_id = t.id and ended_at is null) as open,
           coalesce((select cause = 'never_started' from attempts where todo_id = t.id
-            and ended_at is not null order by seq desc limit 1), false) as unstarted
+            and ended_at is not null order by seq desc limit 1), false) as unstarted,
+          unheard_since is not null as unheard,
+          join_until is null and join_timeout_at is not null as timed_out,
+          exists (select from attempts where todo_id = t.id and ended_at is null
+            and cause = 'holder_lost') as lost
         from todos t join unnest($1::uuid[]) with ordinality as w(id, place) using (id)
         order by place`,
         [ids],
@@ -133,6 +143,7 @@ export const createWorld = (database: Database): World => {
           unread: row.unread,
           attempts: row.attempts,
           line: row.line,
+          later: row.later,
           front: row.front,
           dated: row.due !== 'never',
           answered: row.answered !== null,
@@ -141,6 +152,9 @@ export const createWorld = (database: Database): World => {
           bell: row.bell,
           open: row.openAttempts,
           unstarted: row.unstarted,
+          unheard: row.unheard,
+          timed_out: row.timedOut,
+          lost: row.lost,
         })),
       )
       await expectTotals(database, client)

@@ -14,6 +14,8 @@ export const addWorker = async (session: Session, queues: string[]): Promise<str
       effects: null,
       sendPerMinute: null,
       concurrency: null,
+      highestPriority: null,
+      lowestPriority: null,
       expiresInSeconds: null,
     })
   ).id

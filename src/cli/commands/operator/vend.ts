@@ -13,6 +13,8 @@ interface Options {
   sendPerMinute?: number
   concurrency?: number
   effect?: string[]
+  highestPriority?: number
+  lowestPriority?: number
 }
 
 const TEN_YEARS = 315_360_000
@@ -30,6 +32,8 @@ export const addVend = (program: Command): void => {
     .option('--expires <seconds>', 'good for so long', wholeNumber(1, TEN_YEARS))
     .option('--send-per-minute <n>', 'rate limit of its sends', wholeNumber(1, 1_000_000))
     .option('--concurrency <n>', 'todos it may hold at once', wholeNumber(1, 100_000))
+    .option('--highest-priority <0-1>', 'its sends may name one down to it', wholeNumber(0, 1))
+    .option('--lowest-priority <1-2>', 'its sends may name one up to it', wholeNumber(1, 2))
     .option(
       '--effect <names>',
       'what its tasks may do (repeat, or with commas); all unless said',
@@ -48,6 +52,8 @@ export const addVend = (program: Command): void => {
             concurrency: options.concurrency,
             effects: options.effect,
             sendPerMinute: options.sendPerMinute,
+            highestPriority: options.highestPriority,
+            lowestPriority: options.lowestPriority,
           })
           return client.call<{ endpoint: { id: string }; token: string }>('endpoints.vend', params)
         },

@@ -27,21 +27,32 @@ export const addList = (program: Command): void => {
       },
       ({ todos, nextPageToken }) =>
         printPage(
-          ['ID', 'QUEUE', 'STATE', 'ATTEMPT', 'AGE', 'TASK'],
-          todos.map(row),
+          ['ID', 'QUEUE', 'STATE', 'ATTEMPT', 'AGE', ...ifNamed(todos, 'AUTHOR'), 'TASK'],
+          todos.map((todo) => row(todo, ifNamed(todos, oneLine(todo.author ?? '-')))),
           nextPageToken,
         ),
     ),
   )
 }
 
-const row = (todo: Todo): string[] => [
+/** What a dead letter still owes an answer to. */
+const debts = ({ finishedAt, state, unread }: Todo): string =>
+  finishedAt !== null && ['failed', 'rejected'].includes(state) && unread > 0
+    ? `${unread} unread`
+    : ''
+
+/** The column of authors, where the page has any. */
+const ifNamed = (todos: readonly Todo[], cell: string): string[] =>
+  todos.some(({ author }) => author !== undefined) ? [cell] : []
+
+const row = (todo: Todo, author: string[]): string[] => [
   todo.id,
   todo.queue,
-  [todo.state, todo.nextRetryAt === null ? '' : 'retries', idleText(todo)]
+  [todo.state, todo.nextRetryAt === null ? '' : 'retries', idleText(todo), debts(todo)]
     .filter(Boolean)
     .join(', '),
   `${todo.attempt}/${todo.maxAttempts}`,
   span(Date.now() - Date.parse(todo.createdAt)),
+  ...author,
   todo.message === null ? '' : oneLine(partsText(todo.message)),
 ]

@@ -1,5 +1,6 @@
 /** `show`: one task's state, conversation, artifacts, attempts, deadlines and events. */
 import type { Command } from 'commander'
+import { spendText } from '../../../domain/spend.ts'
 import { localMoment, oneLine, plain, print, printTable, style } from '../../output.ts'
 import { clientCommand, showing } from '../../program.ts'
 import {
@@ -36,6 +37,7 @@ const printState = (todo: ShownTodo): void => {
   const facts: [string, string][] = [
     ['queue', todo.queue],
     ['context', todo.contextId],
+    ['author', todo.author ?? '-'],
     ['attempt', `${todo.attempt} of ${todo.maxAttempts}`],
     ['held by', todo.claimant ?? '-'],
     ['created', localMoment(todo.createdAt)],
@@ -43,6 +45,8 @@ const printState = (todo: ShownTodo): void => {
     ['finished', localMoment(todo.finishedAt)],
     ['error', errorText(todo) || '-'],
     ['retry of', todo.retryOf ?? '-'],
+    ['schedule', todo.schedule ?? '-'],
+    ['spent', spendText(todo.budget ?? null, todo.spent ?? null) || '-'],
     ['unread', todo.unread === 0 ? '-' : String(todo.unread)],
     ...deadlines(todo),
   ]
@@ -51,13 +55,23 @@ const printState = (todo: ShownTodo): void => {
   }
 }
 
+/** Until when its open question may be answered; an older server says nothing of it. */
+const answerUntil = ({ question }: ShownTodo): string => {
+  if (!question) return '-'
+  return question.deadline === null ? 'no deadline' : localMoment(question.deadline)
+}
+
 /** Everything that ends a wait by itself, from the row and from the server's list if it has one. */
 const deadlines = (todo: ShownTodo): [string, string][] => [
   ['lease until', localMoment(todo.leaseExpiresAt)],
   ['asked at', localMoment(todo.interruptedAt)],
+  ['answer until', answerUntil(todo)],
   ['held until', localMoment(todo.heldUntil)],
   ['due at', localMoment(todo.dueAt)],
+  ['not before', localMoment(todo.notBefore)],
   ['retry at', localMoment(todo.nextRetryAt)],
+  ['waits until', localMoment(todo.join?.timeoutAt)],
+  ['join ran out at', localMoment(todo.joinTimedOutAt)],
   ...Object.entries(todo.deadlines ?? {}).map(([name, at]): [string, string] => [
     name,
     localMoment(at),

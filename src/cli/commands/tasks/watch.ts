@@ -6,6 +6,7 @@ import type { Command } from 'commander'
 import type { StreamedEvent } from '../../../agent-kit/connection/event-stream.ts'
 import { defined } from '../../../base/defined.ts'
 import { sleep } from '../../../base/time.ts'
+import { spendText } from '../../../domain/spend.ts'
 import type { Client } from '../../client.ts'
 import { localTime, note, oneLine, print, printJson, style } from '../../output.ts'
 import { clientCommand, withClient } from '../../program.ts'
@@ -83,15 +84,20 @@ const line = (
 const shortId = (id: string): string => id.slice(-8)
 
 /** What an event carried, on one line. */
-export const eventDetail = ({ detail, claimant, to }: TodoEvent): string => {
-  const { text, note: said, percent, error, retryAt } = detail ?? {}
+export const eventDetail = ({ verb, detail, claimant, from, to, author }: TodoEvent): string => {
+  const { text, note: said, percent, error, retryAt, owed, spent, schedule } = detail ?? {}
   const parts = [
+    from === null && author !== undefined ? `from ${author}` : '',
     to === 'claimed' && claimant !== null ? `by ${claimant}` : '',
+    verb === 'park' ? `parked: ${claimant ?? 'its holder'} has stopped` : '',
     text ?? '',
     said ?? '',
+    schedule === undefined ? '' : `by schedule ${schedule}`,
     percent === undefined ? '' : `${percent}%`,
     error === undefined ? '' : `${error.code}: ${error.message}`,
     retryAt === undefined ? '' : `retry at ${localTime(retryAt)}`,
+    spent === undefined ? '' : `spent ${spendText(null, spent)}`,
+    owed === undefined ? '' : `${owed} unread`,
   ]
   return oneLine(parts.filter((part) => part !== '').join(', '), 100)
 }

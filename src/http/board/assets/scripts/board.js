@@ -249,7 +249,7 @@ listenToKeys({
   titleOf: (id) => titleOf(state.cards.get(id) ?? { id }),
   isDead: (id) => {
     const card = state.cards.get(id)
-    return card?.state === 'failed' && card.phase === 'ended'
+    return card?.phase === 'ended' && (card.state === 'failed' || card.owed > 0)
   },
 })
 watch.start(queryOf(filters))

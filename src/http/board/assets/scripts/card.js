@@ -4,7 +4,17 @@
  */
 import { html, svg } from 'lit/html.js'
 import { answerForm, isChoice } from './form.js'
-import { idleOf, QUIET_MS, shortSpan, soon, span, stateWord, titleOf, wrong } from './words.js'
+import {
+  idleOf,
+  owes,
+  QUIET_MS,
+  shortSpan,
+  soon,
+  span,
+  stateWord,
+  titleOf,
+  wrong,
+} from './words.js'
 
 const ROUND = 2 * Math.PI * 16
 const SOON_MS = 3600_000
@@ -38,6 +48,14 @@ const age = ({ at }, now, suffix = '') =>
 
 const tag = (text, name = '') => (text ? html`<span class=${name} dir="auto">${text}</span>` : '')
 
+/** On whose behalf it was sent. */
+const from = ({ author }) => (author ? tag(`from ${author}`, 'author') : '')
+
+/** Of a budget; a card that has none, or that was made of an event, says nothing. */
+const spent = (card) => tag(card.spent ? `spent ${card.spent}` : '')
+
+const byClock = ({ schedule }) => tag(schedule ? `by schedule ${schedule}` : '')
+
 const behind = (card, cards) => {
   const front = cards.get(card.waitsBehind)
   const name = titleOf(front ?? { id: card.waitsBehind })
@@ -53,6 +71,8 @@ const waits = (card, { cards, now }) => {
   }
   if (card.waitsBehind) return behind(card, cards)
   if (card.joining) return 'waits for its children'
+  const start = card.notBefore ? Date.parse(card.notBefore) - now : 0
+  if (start > 1000) return `waits for its time, in ${span(start)}`
   const due = card.dueAt ? Date.parse(card.dueAt) - now : 0
   return due > 1000 ? `handed back, due in ${span(due)}` : 'ready, waits for an agent'
 }
@@ -60,7 +80,7 @@ const waits = (card, { cards, now }) => {
 const waiting = (card, board) => html`
   <p class="said">${waits(card, board)}</p>
   <p class="meta">
-    ${tag(card.queue)}${tag(attempt(card))}
+    ${tag(card.queue)}${from(card)}${tag(attempt(card))}${byClock(card)}${spent(card)}
     ${age(card, board.now)}
   </p>`
 
@@ -69,7 +89,8 @@ const held = (card, { now }) => {
   return html`
     ${card.said ? html`<p class="said" dir="auto">${card.said}</p>` : ''}
     <p class="meta">
-      ${tag(card.queue)}<span>${`attempt ${card.attempt}`}</span>${tag(card.claimant)}
+      ${tag(card.queue)}${from(card)}<span>${`attempt ${card.attempt}`}</span>${tag(card.claimant)}
+      ${byClock(card)}${spent(card)}
       ${idle > 0 ? html`<span class=${idle >= QUIET_MS ? 'quiet' : ''}>${`idle ${span(idle)}`}</span>` : ''}
       ${age(card, now)}
     </p>`
@@ -104,12 +125,13 @@ const asking = (card, board) => html`
   </div>
   <blockquote dir="auto">${card.said}</blockquote>
   ${form(card, board)}
-  <p class="meta">${tag(card.queue)}${tag(attempt(card))}</p>`
+  <p class="meta">${tag(card.queue)}${from(card)}${tag(attempt(card))}${byClock(card)}${spent(card)}</p>`
 
 const ended = (card, { now }) => html`
   <p class="said" dir="auto">${wrong(card.error) || card.said}</p>
   <p class="meta">
-    ${tag(card.queue)}<span class="state">${stateWord(card)}</span>${tag(attempt(card))}
+    ${tag(card.queue)}${from(card)}<span class="state">${stateWord(card)}</span>${tag(attempt(card))}
+    ${byClock(card)}${tag(owes(card.owed))}${spent(card)}
     ${age(card, now, ' ago')}
   </p>`
 
@@ -121,7 +143,7 @@ const BODIES = { waiting, held, interrupted: asking, ended }
 /** Changes as often as the card's text: by the second only while it is young or about to end. */
 export const tickOf = (card, now) => {
   const since = now - Date.parse(card.at)
-  const coming = [card.retryAt, card.dueAt, card.question?.deadline]
+  const coming = [card.retryAt, card.dueAt, card.notBefore, card.question?.deadline]
     .filter(Boolean)
     .map((time) => Date.parse(time) - now)
     .filter((ms) => ms > 0)

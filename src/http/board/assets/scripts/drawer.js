@@ -27,7 +27,8 @@ const titleOf = ({ id, message }) => titled({ id, title: textOf(message).slice(0
 const localTimes = (line) =>
   line?.replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/g, (iso) => moment(iso)) ?? ''
 
-const isDead = ({ state, finishedAt }) => state === 'failed' && finishedAt !== null
+const isDead = ({ state, finishedAt, unread }) =>
+  finishedAt !== null && (state === 'failed' || (state === 'rejected' && unread > 0))
 
 /** Quoted for a shell, which leaves what stands in single quotes as it is. */
 const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`
@@ -147,7 +148,9 @@ export const createDrawer = ({ changed, dialogs }) => {
   const body = (todo, board) => html`
     <p class="meta">
       <span class="state" data-state=${todo.state}>${stateWord(todo)}</span>
-      <span dir="auto">${todo.queue}</span> <span>attempt ${todo.attempt} of ${todo.maxAttempts}</span>
+      <span dir="auto">${todo.queue}</span>
+      ${todo.author ? html`<span class="author" dir="auto">from ${todo.author}</span>` : ''}
+      <span>attempt ${todo.attempt} of ${todo.maxAttempts}</span>
       ${todo.claimant ? html`<span dir="auto">${todo.claimant}</span>` : ''}
     </p>
     <p id="why" class="why" tabindex="-1" dir="auto">${localTimes(why)}</p>

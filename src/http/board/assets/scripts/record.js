@@ -6,7 +6,7 @@
 import { ref } from 'lit/directives/ref.js'
 import { html, nothing, render, svg } from 'lit/html.js'
 import { digitsOf } from './api.js'
-import { clock, moment, shortId, soon, span, stateWord, wrong } from './words.js'
+import { clock, moment, owes, shortId, soon, span, stateWord, wrong } from './words.js'
 
 const IMAGES = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif'])
 const MAX_IMAGE = 4_000_000
@@ -111,15 +111,18 @@ const time = (at) => html`<time datetime=${at} title=${moment(at)}>${clock(at)}<
 const section = (name, content, heading = name) =>
   html`<section aria-label=${name}><h3>${heading}</h3>${content}</section>`
 
-const speaker = ({ message, answers }) => {
+/** `first`: the author of the todo, who is that of its first message. */
+const speaker = ({ message, answers, author }, first) => {
   if (message.role === 'ROLE_AGENT') return 'agent'
+  const from = author ?? first
   // Only an answer by a link says who gave it: anybody else's token says who that is.
   const by = message.messageId.startsWith('answer-link-') ? message.metadata?.answeredBy : undefined
-  if (answers !== undefined) return typeof by === 'string' ? `answer by ${by}` : 'answer'
-  return 'client'
+  if (answers !== undefined)
+    return typeof by === 'string' ? `answer by ${by}` : `answer${from ? ` by ${from}` : ''}`
+  return from ?? 'client'
 }
 
-export const conversation = ({ messages, question }) =>
+export const conversation = ({ messages, question, author }) =>
   section(
     'Conversation',
     html`<ol class="talk">
@@ -128,7 +131,7 @@ export const conversation = ({ messages, question }) =>
           data-role=${stored.message.role === 'ROLE_AGENT' ? 'agent' : 'user'}
           class=${question?.seq === stored.seq ? 'asked' : ''}
         >
-          <p class="who"><span dir="auto">${speaker(stored)}</span> ${time(stored.receivedAt)}</p>
+          <p class="who"><span dir="auto">${speaker(stored, stored.seq === 1 ? author : undefined)}</span> ${time(stored.receivedAt)}</p>
           ${stored.message.parts.map(part)}
         </li>`,
       )}
@@ -197,6 +200,7 @@ const deadlineRows = (todo) => {
     ['answer by', question && (question.deadline ?? 'no deadline')],
     ['lease', working && todo.leaseExpiresAt],
     ['progress', working && todo.progressAt],
+    ['may begin', todo.state === 'pending' && todo.notBefore],
     ['next try', todo.nextRetryAt],
     ['attempt must end', set.startToClose],
     ['must end', !finishedAt && set.scheduleToClose],
@@ -224,14 +228,14 @@ export const deadlines = (todo, now) => {
 
 const todoLink = (id) => html`<a href=${`#/todo/${id}`}><bdi>todo ${shortId(id)}</bdi></a>`
 
-export const family = ({ parentId, children, retryOf, waitsBehind }) => {
+export const family = ({ parentId, children, retryOf, waitsBehind, schedule }) => {
   const others = [
     ['child of', parentId],
     ['retry of', retryOf],
     ['waits behind', waitsBehind],
   ].filter(([, id]) => id)
-  if (others.length === 0 && children.length === 0) return ''
-  const items = html`${others.map(([how, id]) => html`<li>${how} ${todoLink(id)}</li>`)}
+  if (others.length === 0 && children.length === 0 && !schedule) return ''
+  const items = html`${schedule ? html`<li>schedule <bdi>${schedule}</bdi></li>` : ''}${others.map(([how, id]) => html`<li>${how} ${todoLink(id)}</li>`)}
     ${children.map(
       ({ id, queue, state, retrying }) =>
         html`<li>
@@ -242,14 +246,22 @@ export const family = ({ parentId, children, retryOf, waitsBehind }) => {
   return section('Family', html`<ul class="family">${items}</ul>`, 'Belongs to')
 }
 
-const detail = ({ detail, claimant, ready, to }) =>
+const amountsOf = (spent) =>
+  Object.entries(spent)
+    .map(([kind, amount]) => `${amount} ${kind}`)
+    .join(', ')
+
+const detail = ({ verb, detail, claimant, ready, to }) =>
   [
     to === 'claimed' && claimant ? `by ${claimant}` : '',
+    verb === 'park' ? `parked: ${claimant ?? 'its agent'} has stopped` : '',
     ready ? `ready: ${ready}` : '',
     detail?.text,
     detail?.note,
     detail?.percent === undefined ? '' : `${detail.percent} %`,
     wrong(detail?.error),
+    owes(detail?.owed ?? 0),
+    detail?.spent ? `spent ${amountsOf(detail.spent)}` : '',
   ]
     .filter(Boolean)
     .join(', ')

@@ -119,7 +119,7 @@ export const createState = (now) => {
       count(event)
       const before = cards.get(event.id)
       if (before && before.seq >= event.seq) return
-      const { text, note, error, retryAt } = event.detail ?? {}
+      const { text, note, error, retryAt, notBefore, schedule, owed = 0 } = event.detail ?? {}
       cards.set(event.id, {
         ...before,
         id: event.id,
@@ -132,10 +132,14 @@ export const createState = (now) => {
         maxAttempts: before?.maxAttempts ?? null,
         claimant: event.phase === 'held' || event.phase === 'interrupted' ? event.claimant : null,
         client: before?.client,
+        author: event.author ?? before?.author ?? null,
         title: before?.title || (event.from === null ? (text ?? '') : ''),
         said: event.from === null ? '' : (text ?? note ?? ''),
         error: error ?? null,
+        owed,
         retryAt: retryAt ?? null,
+        notBefore: before?.notBefore ?? notBefore ?? null,
+        schedule: before?.schedule ?? schedule ?? null,
         waitsBehind: null,
         // A question is shown from the whole card, which follows.
         question: null,
@@ -152,7 +156,16 @@ export const createState = (now) => {
 }
 
 const needleIn = (card, needle) =>
-  [card.title, card.said, card.id, card.queue, card.contextId, card.claimant, card.client]
+  [
+    card.title,
+    card.said,
+    card.id,
+    card.queue,
+    card.contextId,
+    card.claimant,
+    card.client,
+    card.author,
+  ]
     .filter(Boolean)
     .some((text) => text.toLowerCase().includes(needle))
 

@@ -48,6 +48,10 @@ export const titleOf = ({ id, title }) => title || `todo ${shortId(id)}`
 export const wrong = (error) =>
   error ? [error.code, error.message].filter(Boolean).join(': ') : ''
 
+/** Messages that a dead letter holds and that nobody has read. */
+export const owes = (count) =>
+  count > 0 ? `owes an answer to ${count} message${count === 1 ? '' : 's'}` : ''
+
 /** Silence this long is worth a color. */
 export const QUIET_MS = 300_000
 
