@@ -56,13 +56,22 @@ const EXIT_OF_CODE: Record<number, number> = {
   [-32012]: EXIT.notFound,
 }
 
+interface Violation {
+  field?: string
+  description?: string
+}
+
+/** A2A has a list of details as `data`, one of which names the fields. */
+const violationsIn = (data: Record<string, unknown>): Violation[] => {
+  const given = Array.isArray(data)
+    ? data.flatMap(({ fieldViolations }) => fieldViolations ?? [])
+    : data.violations
+  return Array.isArray(given) ? given : []
+}
+
 /** What the server said beside its message: the fields at fault, or the state in the way. */
 const detailOf = ({ data }: AgentApiError): string => {
-  const violations = Array.isArray(data.violations) ? data.violations : []
-  const lines = violations.map(
-    ({ field, description }: { field?: string; description?: string }) =>
-      `\n  ${field}: ${description}`,
-  )
+  const lines = violationsIn(data).map(({ field, description }) => `\n  ${field}: ${description}`)
   const state = typeof data.state === 'string' ? ` (it is ${data.state})` : ''
   return state + lines.join('')
 }

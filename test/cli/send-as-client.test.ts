@@ -42,14 +42,27 @@ test('it waits for the question, answers it, and prints the end; others see noth
 })
 
 test('without waiting it prints the id; with --json the task; a wrong queue or priority is refused', async () => {
-  const [sent, json, priority, nowhere] = await Promise.all([
+  const [sent, json, priority, nowhere, never] = await Promise.all([
     cli('send', 'desk', 'x', '--no-wait'),
     cli('send', 'desk', 'x', '--no-wait', '--json'),
     cli('send', 'desk', 'x', '--no-wait', '--priority', '0'),
     cli('send', 'other', 'x', '--no-wait'),
+    cli('send', 'desk', 'x', '--no-wait', '--not-before', 'tomorrow'),
   ])
   expect(sent).toMatchObject({ code: 0, stdout: expect.stringMatching(/^[0-9a-f-]{36}\n$/) })
   expect(JSON.parse(json.stdout)).toMatchObject({ status: { state: 'TASK_STATE_SUBMITTED' } })
   expect(priority).toMatchObject({ code: 6, stderr: expect.stringContaining('only priority 1') })
   expect(nowhere.code).not.toBe(0)
+  expect(never).toMatchObject({ code: 2, stderr: expect.stringContaining('not-before: ') })
+})
+
+test('what its send says beside the message is kept: author, budget and when it may begin', async () => {
+  const said = ['--author', 'ann', '--budget', 'calls=3', '--delay', '3600', '--no-wait', '--json']
+  const { stdout } = await cli('send', 'desk', 'x', ...said)
+  const shown = await operate(app, 'todos.show', { id: JSON.parse(stdout).id })
+  expect(shown).toMatchObject({
+    author: 'ann',
+    budget: { calls: 3 },
+    notBefore: expect.any(String),
+  })
 })

@@ -112,7 +112,7 @@ export const checkNotify = ({ echoed, said, listening }: Asked): Finding => {
       'look at /readyz and the log of each node; those of an older version do not answer'
     faults.push({ found, advice })
   }
-  return judged('notify', faults, `NOTIFY arrives; ${said.length} nodes answered`)
+  return judged('notify', faults, `NOTIFY arrives; nodes that answered: ${said.length}`)
 }
 
 export const checkClock = ({ said, skewHere: here }: Asked): Finding => {
