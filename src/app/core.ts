@@ -5,11 +5,11 @@
 
 import type { Stop } from '../background/drain.ts'
 import { createSupervisor } from '../background/supervisor.ts'
-import { createWorkers } from '../background/workers.ts'
+import { createWorkers, type WorkerParts } from '../background/workers.ts'
 import type { Log } from '../base/log.ts'
 import type { Metrics } from '../base/metrics.ts'
 import type { Services } from '../protocol/wire/method.ts'
-import { createActivity } from '../service/board/activity.ts'
+import { createActivity, type RunningActivity } from '../service/board/activity.ts'
 import { createAnswerLinks } from '../service/board/answer-links.ts'
 import { createBoardService } from '../service/board/lanes.ts'
 import { createBoardSessions } from '../service/board/sessions.ts'
@@ -27,7 +27,7 @@ import { createStuckRows } from '../service/stuck-rows.ts'
 import { createSweepRunner } from '../service/sweep-runner.ts'
 import { createRetention } from '../service/sweeps/retention.ts'
 import { createRevocation } from '../service/sweeps/revocation.ts'
-import { createSweep, type Sweep } from '../service/sweeps/sweeps.ts'
+import { createSweep } from '../service/sweeps/sweeps.ts'
 import { createChildTasks } from '../service/tasks/children.ts'
 import { createClientService } from '../service/tasks/client.ts'
 import { createConversations } from '../service/tasks/conversations.ts'
@@ -35,7 +35,7 @@ import { createKeys } from '../service/tasks/idempotency.ts'
 import { createReply } from '../service/tasks/reply.ts'
 import { createSendRate } from '../service/tasks/send-rate.ts'
 import { createSubmitter } from '../service/tasks/submit.ts'
-import { createHooks } from '../service/watch/hooks.ts'
+import { createHooks, type Hooks } from '../service/watch/hooks.ts'
 import { createWatch } from '../service/watch/watch.ts'
 import { answerDoctor } from '../store/doctor/nodes.ts'
 import { topics } from '../store/wake/topics.ts'
@@ -56,23 +56,27 @@ interface CoreParts {
   publicUrl: () => string
 }
 
-interface BackgroundParts {
+interface BackgroundParts
+  extends Pick<
+    WorkerParts,
+    'log' | 'metrics' | 'sweep' | 'waiters' | 'watch' | 'conversations' | 'childTasks'
+  > {
   wakes: Wakes
-  log: Log
-  metrics: Metrics
-  sweep: Sweep
   webhooks: ReturnType<typeof createWebhooks>
+  hooks: Hooks
+  activity: RunningActivity
 }
 
 /** What the clock and the commits start, on every node. */
 const createBackground = (options: NodeOptions, parts: BackgroundParts) => {
-  const { wakes, log, metrics, sweep, webhooks } = parts
+  const { wakes, log, metrics, webhooks, hooks, activity } = parts
   const workers = createWorkers({
-    sweep,
+    ...parts,
     courier: webhooks.run,
     listen: wakes.run,
-    log,
-    metrics,
+    hooks: hooks.run,
+    activity: activity.run,
+    onLost: wakes.onLost,
     onCommitted: (listener) => wakes.on(topics.feed, listener),
     reapMs: options.reapMs ?? NODE_DEFAULTS.reapMs,
     comeDueMs: options.comeDueMs ?? NODE_DEFAULTS.comeDueMs,
@@ -148,7 +152,10 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
     sealing,
     stopping: parts.stopping,
   })
-  const supervisor = createBackground(options, { wakes, log, metrics, sweep, webhooks })
+  const supervisor = createBackground(options, {
+    ...{ wakes, log, metrics, sweep, webhooks, hooks, activity },
+    ...{ waiters, watch, conversations, childTasks },
+  })
   const waits = [watch, waiters, cooldown, conversations, childTasks]
 
   const start = async (): Promise<void> => {
@@ -157,11 +164,11 @@ export const createCore = (options: NodeOptions, parts: CoreParts) => {
     for (const wait of waits) wait.start()
     for (const name of (await registry.queues()).keys()) metrics.seedQueue(name)
     supervisor.start()
-    await hooks.start()
+    await hooks.opened()
   }
 
   const stopWaits = (): void => {
-    for (const wait of [...waits, activity, hooks]) wait.stop()
+    for (const wait of waits) wait.stop()
   }
 
   /** In this order, once nobody is served any more. */

@@ -7,7 +7,8 @@
 import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import type { Log } from '../base/log.ts'
-import { createNudge, sleep, withTimeout } from '../base/time.ts'
+import { sleep, withTimeout } from '../base/time.ts'
+import { Waiter } from '../base/wait/waiter.ts'
 import { Refusal } from '../domain/errors.ts'
 import type { Tried } from '../domain/push.ts'
 import type { Outbox, Owed } from '../service/push/outbox.ts'
@@ -77,7 +78,8 @@ export const createCourier = (parts: CourierParts): Courier => {
   const cut = new AbortController()
   // Each attempt under way listens, so many listeners are no leak.
   setMaxListeners(0, cut.signal)
-  const due = createNudge()
+  const due = new Waiter()
+  const wake = (): void => due.wake()
 
   const send = async (owed: Owed, timeoutMs: number): Promise<void> => {
     const started = performance.now()
@@ -92,7 +94,7 @@ export const createCourier = (parts: CourierParts): Courier => {
     }
     const again = await outbox.settle(owed, tried, (performance.now() - started) / 1000)
     // Otherwise a retry that is due before the next poll would wait for it.
-    if (again !== null && again * 1000 < pollMs) setTimeout(due.nudge, again * 1000).unref()
+    if (again !== null && again * 1000 < pollMs) setTimeout(wake, again * 1000).unref()
   }
 
   /** A delivery whose result cannot be written is sent again once its lease has lapsed. */
@@ -105,7 +107,7 @@ export const createCourier = (parts: CourierParts): Courier => {
         load.end(owed)
         length -= owed.payload.body.length
         underWay.delete(sent)
-        due.nudge()
+        due.wake()
       })
     underWay.add(sent)
   }
@@ -161,14 +163,14 @@ export const createCourier = (parts: CourierParts): Courier => {
   return {
     drain,
     run: async (signal, health) => {
-      const off = parts.onOwed(due.nudge)
+      const off = parts.onOwed(wake)
       let cleanAt = 0
       try {
         while (!signal.aborted) {
           const clean = performance.now() >= cleanAt
           const fine = await tick(signal, health, clean)
           if (fine && clean) cleanAt = performance.now() + PURGE_MS
-          if (fine) await due.wait(pollMs, signal)
+          if (fine) await due.sleep(pollMs, signal)
           else await sleep(AGAIN_MS, signal).catch(() => {})
         }
       } finally {

@@ -39,6 +39,12 @@ const SWEEP: FailurePolicy = {
 const OPTIONAL: FailurePolicy = { ...SWEEP, required: false }
 
 export type WorkerName =
+  | 'hooks'
+  | 'activity'
+  | 'waiters'
+  | 'watch'
+  | 'conversations'
+  | 'children'
   | 'listener'
   | 'reaper'
   | 'dueAnnouncer'
@@ -54,6 +60,17 @@ export type WorkerName =
  * and what its failures lead to.
  */
 export const WORKERS: Readonly<Record<WorkerName, { label: string; policy: FailurePolicy }>> = {
+  // Calls the handlers of events that were added in this process.
+  hooks: { label: 'hooks', policy: OPTIONAL },
+  // Counts the last hour for the board, while somebody looks.
+  activity: { label: 'activity', policy: OPTIONAL },
+  // Find what a lost wake has not told of: todos for waiting claims, and events for all else who
+  // waits. Without them the wakes go on.
+  waiters: { label: 'waiters', policy: OPTIONAL },
+  watch: { label: 'watch', policy: OPTIONAL },
+  // Let a line go on, or a parent, soon after what they wait for. The reaper finds what they miss.
+  conversations: { label: 'conversations', policy: OPTIONAL },
+  children: { label: 'children', policy: OPTIONAL },
   // Hears of commits on other nodes. Without it the polls go on, only slower, and it must be back
   // within seconds of its database.
   listener: {

@@ -139,37 +139,3 @@ export const withDeadline = async <T>(
     end()
   }
 }
-
-/** Lets a loop pause until somebody has work for it. A nudge is kept until it is cleared. */
-export interface Nudge {
-  isPending(): boolean
-  nudge(): void
-  clear(): void
-  /** Resolves at a nudge, after `ms` or when the signal fires, whichever comes first. */
-  wait(ms: number, signal: AbortSignal): Promise<void>
-}
-
-export const createNudge = (): Nudge => {
-  let pending = false
-  let wake: () => void = () => {}
-  return {
-    isPending: () => pending,
-    nudge: () => {
-      pending = true
-      wake()
-    },
-    clear: () => {
-      pending = false
-    },
-    wait: async (ms, signal) => {
-      if (pending) return
-      const { signal: over, end } = limited(ms, () => 'limit', signal)
-      await new Promise<void>((resolve) => {
-        wake = resolve
-        if (over.aborted) resolve()
-        over.addEventListener('abort', () => resolve(), { once: true })
-      })
-      end()
-    },
-  }
-}

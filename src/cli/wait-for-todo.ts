@@ -2,7 +2,7 @@
  * Waiting at the terminal until a todo ends or asks. The feed only says when to look, and the todo
  * itself is what counts, so a lost event costs seconds and never the wait.
  */
-import { sleep } from '../base/time.ts'
+import { lookUntil, Waiter } from '../base/wait/waiter.ts'
 import type { Client } from './client.ts'
 import { EXIT } from './exit.ts'
 import { note, oneLine, plain, print, printJson, style } from './output.ts'
@@ -51,14 +51,14 @@ const sendAndWait = async (
   { answered, json }: WaitOptions,
 ): Promise<ShownTodo> => {
   const ended = new AbortController()
-  let wake = () => {}
+  const waiter = new Waiter()
   const listen = async (): Promise<void> => {
     // The feed does not repeat what happened before it was open, so look once when it is.
-    for await (const event of client.feed({ signal: ended.signal, onOpen: () => wake() })) {
+    for await (const event of client.feed({ signal: ended.signal, onOpen: () => waiter.wake() })) {
       const about = event.data as { id?: string; from?: string; to?: string }
       if (about.id !== id || event.name !== 'transition') continue
       if (!json) note(style('dim', `  ${about.from ?? 'new'} -> ${about.to}`))
-      wake()
+      waiter.wake()
     }
   }
   let id: string | undefined
@@ -68,13 +68,12 @@ const sendAndWait = async (
     const begun = await send()
     id = begun.id
     if (!json) print(`task ${id}`)
-    for (;;) {
-      const woken = new AbortController()
-      wake = () => woken.abort()
-      const todo = await client.call<ShownTodo>('todos.show', { id })
-      if (hasEnded(todo) || (asks(todo) && todo.interruptedAt !== answered)) return todo
-      await sleep(LOOK_AGAIN_MS, woken.signal).catch(() => {})
-    }
+    return await lookUntil(waiter, {
+      look: () => client.call<ShownTodo>('todos.show', { id }),
+      isEnough: (todo) => hasEnded(todo) || (asks(todo) && todo.interruptedAt !== answered),
+      pollMs: LOOK_AGAIN_MS,
+      signal: ended.signal,
+    })
   } finally {
     ended.abort()
   }

@@ -3,10 +3,12 @@
  * the oldest claimable one was. It is counted from the feed's events as they come, beginning with
  * those of the hour before, and only as long as somebody looks.
  */
+import { Waiter } from '../../base/wait/waiter.ts'
 import { isTransition, phaseOf } from '../../domain/lifecycle.ts'
 import type { FeedEvent } from '../../domain/todo.ts'
 import { readClock, readFeedBounds, readRecentFeed } from '../../store/todos/events.ts'
 import type { Parts } from '../parts.ts'
+import type { OpenFeed } from '../watch/subscription.ts'
 import type { Watch } from '../watch/watch.ts'
 
 /** What happened in one minute. */
@@ -113,12 +115,16 @@ const merge = (all: readonly (Minute | undefined)[], number: number): ActivityMi
   return { at: new Date(number * MINUTE_MS), finished, dead, waited, oldest: oldestMs / 1000 }
 }
 
-interface ActivityParts extends Pick<Parts, 'database' | 'log'> {
+interface ActivityParts extends Pick<Parts, 'database'> {
   watch: Pick<Watch, 'feed'>
 }
 
 export interface RunningActivity extends Activity {
-  stop(): void
+  /**
+   * Counts for those who look, until the signal fires; `onCounted` is called when nobody looks any more.
+   * Rejects when the events break off; whoever looks next begins anew.
+   */
+  run(signal: AbortSignal, onCounted: () => void): Promise<void>
 }
 
 /** What was counted so far from one opening of the feed. */
@@ -128,8 +134,19 @@ interface Counts {
   nowMs: () => number
 }
 
-export const createActivity = ({ database, watch, log }: ActivityParts): RunningActivity => {
+/** What was opened for somebody who looks, and is to be counted as it comes. */
+interface Opened {
+  events: OpenFeed['events']
+  /** Everything up to here has been counted. */
+  newest: number
+  queues: Counts['queues']
+  ending: AbortController
+}
+
+export const createActivity = ({ database, watch }: ActivityParts): RunningActivity => {
   let current: { counting: Promise<Counts>; ending: AbortController } | null = null
+  let opened: Opened | null = null
+  const waiter = new Waiter()
   let readAt = 0
 
   const add = (queues: Counts['queues'], event: FeedEvent): void => {
@@ -147,15 +164,8 @@ export const createActivity = ({ database, watch, log }: ActivityParts): Running
       readRecentFeed(database, newest, MAX_RECENT_EVENTS),
     ])
     for (const event of recent) add(queues, event)
-    void (async () => {
-      for await (const event of feed.events) {
-        if ('gap' in event || event.position <= newest) continue
-        add(queues, event)
-        if (performance.now() - readAt > IDLE_MS) break
-      }
-    })()
-      .catch((error: unknown) => log.warn({ err: error }, 'the pulse of the board broke off'))
-      .finally(() => end(ending))
+    opened = { events: feed.events, newest, queues, ending }
+    waiter.wake()
     const openedAt = performance.now()
     return { queues, nowMs: () => clock.getTime() + performance.now() - openedAt }
   }
@@ -163,6 +173,24 @@ export const createActivity = ({ database, watch, log }: ActivityParts): Running
   const end = (ending: AbortController): void => {
     ending.abort()
     if (current?.ending === ending) current = null
+  }
+
+  const countOn = async (
+    { events, newest, queues, ending }: Opened,
+    signal: AbortSignal,
+  ): Promise<void> => {
+    const stop = (): void => ending.abort()
+    signal.addEventListener('abort', stop, { once: true })
+    try {
+      for await (const event of events) {
+        if ('gap' in event || event.position <= newest) continue
+        add(queues, event)
+        if (performance.now() - readAt > IDLE_MS) break
+      }
+    } finally {
+      signal.removeEventListener('abort', stop)
+      end(ending)
+    }
   }
 
   const count = (): Promise<Counts> => {
@@ -191,6 +219,16 @@ export const createActivity = ({ database, watch, log }: ActivityParts): Running
         ),
       }
     },
-    stop: () => current && end(current.ending),
+    run: async (signal, onCounted) => {
+      while (!signal.aborted) {
+        waiter.clear()
+        const next = opened
+        opened = null
+        if (next) {
+          await countOn(next, signal)
+          onCounted()
+        } else await waiter.sleep(Number.POSITIVE_INFINITY, signal)
+      }
+    },
   }
 }

@@ -2,6 +2,7 @@
  * Claim or wait, for one agent: within the limits of its queues and its endpoint, over its queues in
  * turn. What was claimed for a claimant that has hung up meanwhile is handed back.
  */
+import { lookUntil } from '../../base/wait/waiter.ts'
 import { type Caller, type Endpoint, endpointWith, Withdrawn } from '../../domain/endpoint.ts'
 import { Refusal } from '../../domain/errors.ts'
 import type { Change } from '../../store/move/change.ts'
@@ -52,6 +53,8 @@ const checkStillAllowed = ({ queues = [] }: Claim, { refusal, now }: Withdrawn):
   const endpoint = endpointWith(now, 'work')
   if (queues.some((queue) => !endpoint.queues.includes(queue))) throw new Refusal('forbidden')
 }
+
+const isSome = (claimed: readonly ClaimedRow[]): boolean => claimed.length > 0
 
 /** Queues are probed in turn. A random start keeps the first from starving the last. */
 const rotated = (queues: readonly string[]): readonly string[] => {
@@ -105,28 +108,26 @@ export const createClaim = (parts: ClaimParts): AgentService['claim'] => {
       const deadline = performance.now() + wanted.waitMs
       const kind = JSON.stringify([queues, change])
       const claiming = { kind, queues, limit: wanted.limit, change }
-      while (!signal.aborted) {
-        const rest = Math.min(cooldown.remainingMs(kind, queues), deadline - performance.now())
-        if (rest > 0) {
-          await waiter.wait(rest, signal)
-          if (signal.aborted) break
-        }
+      const look = async (): Promise<ClaimedRow[]> => {
+        const restMs = Math.min(cooldown.remainingMs(kind, queues), deadline - performance.now())
+        if (restMs > 0) await waiter.sleep(restMs, signal)
+        if (signal.aborted) return []
+        waiter.clear()
         const { claimed, full } = await claimWithinLimits(claiming, endpoint)
-        if (claimed.length > 0) {
-          count(claimed)
-          const isThere = !signal.aborted && (await isPeerThere()) && !signal.aborted
-          return isThere ? claimed : await handBack(claimed, caller)
-        }
         // What woke it may be for another agent, which has less.
-        if (full || wanted.effects) waiter.handOn(full)
-        const left = deadline - performance.now()
-        if (left <= 0) break
-        await waiter.wait(left, signal)
+        if (claimed.length === 0 && (full || wanted.effects)) waiters.handOn(waiter, full)
+        return claimed
+      }
+      const claimed = await lookUntil(waiter, { look, isEnough: isSome, deadline, signal })
+      if (claimed.length > 0) {
+        count(claimed)
+        const isThere = !signal.aborted && (await isPeerThere()) && !signal.aborted
+        return isThere ? claimed : await handBack(claimed, caller)
       }
       if (signal.reason instanceof Withdrawn) checkStillAllowed(wanted, signal.reason)
       return []
     } finally {
-      waiter.remove()
+      waiters.remove(waiter)
       metrics.waitingClaims.set(waiters.count())
     }
   }

@@ -1,5 +1,6 @@
 /** What a holder reads of its own todo: whether it still holds it, and the messages it is owed. */
 
+import { lookUntil, Waiter } from '../../base/wait/waiter.ts'
 import {
   type Caller,
   type Endpoint,
@@ -18,6 +19,8 @@ import { type Held, scopeOf } from './holder.ts'
 /** No todo has a message after this seq. */
 const NO_MESSAGES = 2_147_483_647
 
+const isEnough = ({ messages }: { messages: readonly unknown[] }): boolean => messages.length > 0
+
 export const createInbox = ({
   database,
   wakes,
@@ -30,19 +33,6 @@ export const createInbox = ({
     if (owner !== endpoint.id || current !== fence) throw new Refusal('stale_fence', { id, state })
     return held
   }
-
-  const nextWake = (id: string, ms: number, signal: AbortSignal): Promise<void> =>
-    new Promise((resolve) => {
-      const done = (): void => {
-        off()
-        clearTimeout(timer)
-        signal.removeEventListener('abort', done)
-        resolve()
-      }
-      const off = wakes.on(topics.todo(id), done)
-      const timer = setTimeout(done, Math.max(0, Math.min(pollMs, ms)))
-      signal.addEventListener('abort', done, { once: true })
-    })
 
   return {
     readOwn,
@@ -61,16 +51,18 @@ export const createInbox = ({
       rest: (wait: Promise<void>) => Promise<void> = (wait) => wait,
     ): Promise<{ state: State; messages: StoredMessage[] }> => {
       const endpoint = endpointWith(caller, 'work')
-      const deadline = performance.now() + held.waitMs
-      for (;;) {
-        // We listen for the wake before we read, so that nothing falls between read and wait.
-        const woken = nextWake(held.id, deadline - performance.now(), signal)
+      const waiter = new Waiter()
+      const off = wakes.on(topics.todo(held.id), () => waiter.wake())
+      const look = async () => {
         const { todo, owed } = await readOwn(held, endpoint, held.after)
         if (signal.reason instanceof Withdrawn) throw signal.reason
-        if (owed.length > 0 || performance.now() >= deadline || signal.aborted) {
-          return { state: todo.state, messages: owed }
-        }
-        await rest(woken)
+        return { state: todo.state, messages: owed }
+      }
+      const deadline = performance.now() + held.waitMs
+      try {
+        return await lookUntil(waiter, { look, isEnough, deadline, pollMs, signal, rest })
+      } finally {
+        off()
       }
     },
   }

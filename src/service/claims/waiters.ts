@@ -4,23 +4,12 @@
  * a hundred agents. A poll for the whole process backs the wakes up: one query, however many wait.
  */
 
+import { Waiter } from '../../base/wait/waiter.ts'
 import { CLAIMABLE_COUNTS } from '../../store/move/pick.ts'
 import { statement } from '../../store/postgres/database.ts'
 import { topics } from '../../store/wake/topics.ts'
+import type { Poll } from '../chores.ts'
 import type { Parts } from '../parts.ts'
-
-/** A waiting claim. It is added before the claim is tried, so that no wake falls in between. */
-interface Waiter {
-  /** Resolves when it is woken, at the time limit, or when the signal fires. */
-  wait(ms: number, signal: AbortSignal): Promise<void>
-  /**
-   * What it heard of is not for it: the wake goes to the next one behind it that asks for other todos, or,
-   * if it is `full` and may claim no more, to the next one that may.
-   */
-  handOn(full: boolean): void
-  /** Stops waiting; a wake that it has received already goes to the next one. */
-  remove(): void
-}
 
 /** What a claim waits for: a todo in one of these queues, and a slot within these limits. */
 interface Wanted {
@@ -34,38 +23,53 @@ interface Wanted {
 }
 
 export interface Waiters {
-  add(wanted: Wanted): Waiter
+  /** Adds a claim that waits. Do so before it is tried, so that no wake falls in between. */
+  add(wanted: Wanted): ClaimWaiter
+  /**
+   * What it heard of is not for it: the wake goes to the next one behind it that asks for other todos, or,
+   * if it is `full` and may claim no more, to the next one that may.
+   */
+  handOn(waiter: ClaimWaiter, full: boolean): void
+  /** It waits no longer; a wake that it has not looked after goes to the next one. */
+  remove(waiter: ClaimWaiter): void
   count(): number
+  /** Wakes as many as there are todos to claim. */
+  poll: Poll
   start(): void
   stop(): void
 }
 
-interface Entry {
-  queues: readonly string[]
-  topics: ReadonlySet<string>
-  endpoint: string | null
+/** A waiting claim. A wake is spent on one that has none yet, and on it alone. */
+class ClaimWaiter extends Waiter {
+  readonly queues: readonly string[]
+  readonly topics: ReadonlySet<string>
+  readonly endpoint: string | null
   /** Those that are alike in this are handed the same todos. */
-  effects: string
-  wake: (() => void) | null
-  /** The topic whose wake was spent on this entry, until it hears of it. */
-  wokenBy: string | null
-  /** The topic that it heard of last. */
-  lastWake: string | null
-}
+  readonly effects: string
+  /** The topic whose wake was spent on it, until it looks. */
+  wokenBy: string | null = null
+  /** The topic that it looked after last. */
+  lastWake: string | null = null
 
-const entryOf = ({ queues, limited, endpoint, effects = [] }: Wanted): Entry => ({
-  queues,
-  topics: new Set([
-    ...queues.map(topics.queue),
-    ...limited.map(topics.slots),
-    ...(endpoint === null ? [] : [topics.slots(endpoint)]),
-  ]),
-  endpoint,
-  effects: JSON.stringify(effects),
-  wake: null,
-  wokenBy: null,
-  lastWake: null,
-})
+  constructor({ queues, limited, endpoint, effects = [] }: Wanted) {
+    super()
+    this.queues = queues
+    this.topics = new Set([
+      ...queues.map(topics.queue),
+      ...limited.map(topics.slots),
+      ...(endpoint === null ? [] : [topics.slots(endpoint)]),
+    ])
+    this.endpoint = endpoint
+    this.effects = JSON.stringify(effects)
+  }
+
+  override clear(): void {
+    super.clear()
+    if (this.wokenBy === null) return
+    this.lastWake = this.wokenBy
+    this.wokenBy = null
+  }
+}
 
 const readClaimableCounts = statement<{ queue: string; count: number }>(
   'line_counts',
@@ -77,22 +81,22 @@ export const createWaiters = ({
   wakes,
   pollMs,
 }: Pick<Parts, 'database' | 'wakes' | 'pollMs'>): Waiters => {
-  const entries = new Set<Entry>()
+  const entries = new Set<ClaimWaiter>()
   const offs: (() => void)[] = []
 
-  const wakeUp = (topic: string, times: number, among: Iterable<Entry> = entries): void => {
+  const wakeUp = (topic: string, times: number, among: Iterable<ClaimWaiter> = entries): void => {
     let left = times
     for (const entry of among) {
       if (left <= 0) return
       if (entry.wokenBy !== null || !entry.topics.has(topic)) continue
       entry.wokenBy = topic
-      entry.wake?.()
+      entry.wake()
       left -= 1
     }
   }
 
   /** Those behind it that may claim what it may not. */
-  const entriesBehind = (one: Entry, full: boolean): Entry[] => {
+  const entriesBehind = (one: ClaimWaiter, full: boolean): ClaimWaiter[] => {
     const all = [...entries]
     return all
       .slice(all.indexOf(one) + 1)
@@ -109,49 +113,23 @@ export const createWaiters = ({
     for (const { queue, count } of found) wakeUp(`queue:${queue}`, count)
   }
 
-  const poll = (): void => {
-    wakeByCounts().catch(() => {}) // The database is away; the next poll asks again.
-  }
-
   return {
     add: (wanted) => {
-      const entry = entryOf(wanted)
+      const entry = new ClaimWaiter(wanted)
       entries.add(entry)
-      return {
-        wait: (ms, signal) =>
-          new Promise((resolve) => {
-            const done = (): void => {
-              clearTimeout(timer)
-              signal.removeEventListener('abort', done)
-              entry.wake = null
-              resolve()
-            }
-            const timer = setTimeout(done, ms)
-            // Whoever hears a wake has spent it: it will look for a todo now.
-            entry.wake = () => {
-              entry.lastWake = entry.wokenBy
-              entry.wokenBy = null
-              done()
-            }
-            if (entry.wokenBy !== null) entry.wake()
-            else if (signal.aborted) done()
-            else signal.addEventListener('abort', done, { once: true })
-          }),
-        handOn: (full) => {
-          if (entry.lastWake !== null) wakeUp(entry.lastWake, 1, entriesBehind(entry, full))
-          entry.lastWake = null
-        },
-        remove: () => {
-          entries.delete(entry)
-          if (entry.wokenBy !== null) wakeUp(entry.wokenBy, 1)
-        },
-      }
+      return entry
+    },
+    handOn: (entry, full) => {
+      if (entry.lastWake !== null) wakeUp(entry.lastWake, 1, entriesBehind(entry, full))
+      entry.lastWake = null
+    },
+    remove: (entry) => {
+      entries.delete(entry)
+      if (entry.wokenBy !== null) wakeUp(entry.wokenBy, 1)
     },
     count: () => entries.size,
+    poll: { everyMs: pollMs, look: wakeByCounts },
     start: () => {
-      const timer = setInterval(poll, pollMs)
-      timer.unref()
-      offs.push(() => clearInterval(timer), wakes.onLost(poll))
       for (const topic of [topics.queue, topics.slots]) {
         offs.push(wakes.onPrefix(topic.prefix, (name, count) => wakeUp(topic(name), count)))
       }

@@ -26,6 +26,7 @@ import { type Moved, tryTransition } from '../../store/move/move.ts'
 import type { Session } from '../../store/postgres/database.ts'
 import { readChildrenMade } from '../../store/todos/repeats.ts'
 import { topics } from '../../store/wake/topics.ts'
+import { type Checks, createChecks } from '../chores.ts'
 import { countEnded } from '../count-ended.ts'
 import type { Parts } from '../parts.ts'
 import { sweepEach } from '../sweep-runner.ts'
@@ -47,6 +48,7 @@ export interface NewChild {
 }
 
 const MAX_DEPTH = 8
+const AT_ONCE = [0]
 const MAX_LIVE_CHILDREN = 1000
 
 /** What both allow; null is everything. */
@@ -153,6 +155,8 @@ export interface ChildTasks {
   cancelLeft(parents: readonly string[] | null): Promise<number>
   /** Wakes parents that missed it, and goes on with cascades cut short; how many todos. */
   sweep(): Promise<number>
+  /** The parents of which a child has ended. */
+  checks: Checks
   start(): void
   stop(): void
 }
@@ -188,7 +192,7 @@ const checkNumber = async (session: Session, parentId: string, more: number): Pr
 }
 
 export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
-  const { database, registry, wakes, metrics, log, stuckRows } = parts
+  const { database, registry, wakes, metrics, stuckRows } = parts
   let off: () => void = () => {}
 
   const addOne = async (
@@ -229,6 +233,7 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
   /** Wakes the parent if its join holds; whether it did. */
   const look = async (parentId: string): Promise<boolean> =>
     (await tryTransition(database, 'joined', parentId, {})) !== null
+  const checks = createChecks({ of: 'todo', check: look })
 
   /** A child that ends meanwhile is left as it ended. */
   const cancelLeft: ChildTasks['cancelLeft'] = (parents) =>
@@ -305,12 +310,9 @@ export const createChildTasks = (parts: Omit<Parts, 'pollMs'>): ChildTasks => {
       await sweepEach((due) => readCutShort(database, due), cascade, notMoved)
       return orphans + (await sweepEach((due) => readStalledJoins(database, due), look, notMoved))
     },
+    checks,
     start: () => {
-      off = wakes.onPrefix(topics.parent.prefix, (parentId) => {
-        look(parentId).catch((error: unknown) => {
-          if (!isRefusal(error)) log.warn({ todo: parentId, err: error }, 'a join was not told')
-        })
-      })
+      off = wakes.onPrefix(topics.parent.prefix, (parentId) => checks.ask(parentId, AT_ONCE))
     },
     stop: () => off(),
   }

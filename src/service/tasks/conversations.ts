@@ -11,6 +11,7 @@ import { INTERRUPT_STATES } from '../../domain/lifecycle.ts'
 import type { Queue } from '../../domain/queue.ts'
 import { type Moved, overtake, readStalledLines, transitionLine } from '../../store/move/move.ts'
 import { topics } from '../../store/wake/topics.ts'
+import { type Checks, createChecks } from '../chores.ts'
 import { countEnded } from '../count-ended.ts'
 import type { Parts } from '../parts.ts'
 import { sweepEach } from '../sweep-runner.ts'
@@ -20,12 +21,15 @@ export interface Conversations {
   recheckSoon(line: string): void
   /** Hands over every line whose front is free although a todo waits; how many. */
   sweep(): Promise<number>
+  /** The lines that are checked soon. */
+  checks: Checks
   start(): void
   stop(): void
 }
 
 /** A hand-over takes about a millisecond; by the last check it is long done. */
-const RECHECKS_MS = [0, 50, 500]
+const RECHECKS_MS = [1, 50, 500]
+const AT_ONCE = [0]
 
 /**
  * The line of a conversation in a queue: one for each client in it, or one for all of them, by the queue's
@@ -47,11 +51,9 @@ export const createConversations = ({
   database,
   wakes,
   metrics,
-  log,
   stuckRows,
-}: Pick<Parts, 'database' | 'wakes' | 'metrics' | 'log' | 'stuckRows'>): Conversations => {
+}: Pick<Parts, 'database' | 'wakes' | 'metrics' | 'stuckRows'>): Conversations => {
   let off: () => void = () => {}
-  const timers = new Set<NodeJS.Timeout>()
 
   const count = (moved: Moved | null): boolean => {
     // A parked answer goes back to its queue, which ends the attempt that asked.
@@ -68,25 +70,11 @@ export const createConversations = ({
   const handOverOrOvertake = async (line: string): Promise<boolean> =>
     (await handOver(line)) || count(await overtake(database, line))
 
-  const couldNotGoOn = (line: string, error: unknown): void => {
-    if (!isRefusal(error)) log.warn({ line, err: error }, 'a line could not go on')
-  }
-
-  const check = async (line: string): Promise<void> => {
-    await handOver(line).catch((error: unknown) => couldNotGoOn(line, error))
-  }
+  const checks = createChecks({ of: 'line', check: handOver })
 
   return {
-    recheckSoon: (line) => {
-      for (const ms of RECHECKS_MS) {
-        const timer = setTimeout(() => {
-          timers.delete(timer)
-          void check(line)
-        }, ms)
-        timer.unref()
-        timers.add(timer)
-      }
-    },
+    recheckSoon: (line) => checks.ask(line, RECHECKS_MS),
+    checks,
     sweep: () =>
       sweepEach(
         (due) => readStalledLines(database, due),
@@ -96,11 +84,8 @@ export const createConversations = ({
         },
       ),
     start: () => {
-      off = wakes.onPrefix(topics.line.prefix, (line) => void check(line))
+      off = wakes.onPrefix(topics.line.prefix, (line) => checks.ask(line, AT_ONCE))
     },
-    stop: () => {
-      off()
-      for (const timer of timers) clearTimeout(timer)
-    },
+    stop: () => off(),
   }
 }

@@ -6,10 +6,11 @@ import { type FeedBounds, readFeed, readFeedBounds, STEP } from '../../store/tod
 import { topics } from '../../store/wake/topics.ts'
 import type { Wakes } from '../../store/wake/wake.ts'
 import { createBatcher } from '../batcher.ts'
+import type { Poll } from '../chores.ts'
 import { type OpenFeed, subscribe } from './subscription.ts'
 import { createTail, type Tail } from './tail.ts'
 
-export const createFeed = (database: Database) => {
+export const createFeed = (database: Database, pollMs: number) => {
   let tail: Tail<FeedEvent> | null = null
   let opening: Promise<Tail<FeedEvent>> | null = null
 
@@ -77,7 +78,8 @@ export const createFeed = (database: Database) => {
       // Positions are drawn one after the other: if one is missing, another node has drawn it.
       if (first) tail?.append(first.position - STEP, events)
     },
-    poll: nudge,
+    nudge,
+    polls: [{ everyMs: pollMs, look: async () => nudge() }] satisfies Poll[],
     start: (wakes: Wakes): (() => void)[] => [wakes.on(topics.sequenced, nudge)],
   }
 }

@@ -9,6 +9,7 @@ import { readMissing } from '../../store/todos/view.ts'
 import { topics } from '../../store/wake/topics.ts'
 import type { Wakes } from '../../store/wake/wake.ts'
 import { createBatcher } from '../batcher.ts'
+import type { Poll } from '../chores.ts'
 import { createTail, type Tail } from './tail.ts'
 
 /** The ring holds at most about this much of one todo's events, in characters of JSON. */
@@ -46,7 +47,15 @@ const createPageReader = (database: Database): ((page: Page) => Promise<Event[]>
     },
   })
 
-export const createFollow = (database: Database, isUnchanged: (id: string) => boolean) => {
+export const createFollow = ({
+  database,
+  isUnchanged,
+  pollMs,
+}: {
+  database: Database
+  isUnchanged: (id: string) => boolean
+  pollMs: number
+}) => {
   const tails = new Map<string, Tail<Event>>()
   const readPage = createPageReader(database)
 
@@ -85,19 +94,24 @@ export const createFollow = (database: Database, isUnchanged: (id: string) => bo
     }
   }
 
+  const nudge = (): void => {
+    for (const tail of tails.values()) tail.nudge()
+  }
+
   const endDeleted = async (): Promise<void> => {
     if (tails.size === 0) return
-    // While the database is away we count none as deleted: the next poll asks again.
-    const missing = await readMissing(database, [...tails.keys()]).catch(() => [])
+    const missing = await readMissing(database, [...tails.keys()])
     for (const id of missing) tails.get(id)?.end()
   }
 
   return {
     follow,
-    poll: (): void => {
-      for (const tail of tails.values()) tail.nudge()
-      void endDeleted()
-    },
+    nudge,
+    /** Apart, so that a read which hangs keeps no follower waiting. */
+    polls: [
+      { everyMs: pollMs, look: async () => nudge() },
+      { everyMs: pollMs, look: endDeleted },
+    ] satisfies Poll[],
     start: (wakes: Wakes): (() => void)[] => [
       wakes.onPrefix(topics.todo.prefix, (id) => tails.get(id)?.nudge()),
     ],

@@ -4,6 +4,7 @@
  */
 import { topics } from '../../store/wake/topics.ts'
 import type { Wakes } from '../../store/wake/wake.ts'
+import type { Poll } from '../chores.ts'
 
 /** How long a wake is remembered, at least, and how many are. */
 const REMEMBERED_MS = 10_000
@@ -25,11 +26,9 @@ export const createRecentWakes = () => {
     /** For a todo that was read or made this moment: no wake has come for it since. */
     isUnchanged: (id: string): boolean =>
       performance.now() > unsureUntil && !newer.has(id) && !older.has(id),
+    polls: [{ everyMs: REMEMBERED_MS, look: async () => turn() }] satisfies Poll[],
     start: (wakes: Wakes): (() => void)[] => {
-      const timer = setInterval(turn, REMEMBERED_MS)
-      timer.unref()
       return [
-        () => clearInterval(timer),
         wakes.onPrefix(topics.todo.prefix, (id) => {
           if (newer.size >= MAX_REMEMBERED) turn()
           newer.add(id)

@@ -4,6 +4,7 @@
  * was lost, or late by seconds.
  */
 
+import { lookUntil, Waiter } from '../../base/wait/waiter.ts'
 import { EVERYTHING } from '../../domain/endpoint.ts'
 import { orNotFound } from '../../domain/errors.ts'
 import { settled } from '../../domain/lifecycle.ts'
@@ -25,13 +26,24 @@ interface SettleParts {
   onFoundByPoll: () => void
 }
 
-interface Waiter {
-  id: string
-  after: number
+/** Somebody who waits for a todo to be settled by an event after `after`. */
+class SettleWaiter extends Waiter {
+  readonly id: string
+  readonly after: number
   /** Its own first read is over. What it would have found came before anybody waited for a wake. */
   looked: boolean
-  done(view: TodoView): void
+  /** What the reader has found for it. */
+  view: TodoView | null = null
+
+  constructor(id: string, after: number, looked: boolean) {
+    super()
+    this.id = id
+    this.after = after
+    this.looked = looked
+  }
 }
+
+const isThere = (view: TodoView | null): boolean => view !== null
 
 /** Counts what the poll found, unless its wake comes a moment later. */
 const createPollFinds = (onFoundByPoll: () => void) => {
@@ -52,14 +64,14 @@ const createPollFinds = (onFoundByPoll: () => void) => {
 }
 
 export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettleParts) => {
-  const waiting = new Map<string, Set<Waiter>>()
+  const waiting = new Map<string, Set<SettleWaiter>>()
   const pollFinds = createPollFinds(onFoundByPoll)
   let woken = new Set<string>()
   /** Those that are being read. */
   let underWay: ReadonlySet<string> = new Set()
   /** Those that the poll asks about and no wake has come for since. */
   const polled = new Set<string>()
-  let reading = false
+  let reading: Promise<void> | null = null
   let isDue = false
 
   const readWoken = async (): Promise<void> => {
@@ -89,7 +101,8 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
     for (const [index, waiter] of ended.entries()) {
       // Each answer is written out before the next is made, since it may be large.
       if (index > 0) await new Promise((resolve) => setImmediate(resolve))
-      waiter.done(view)
+      waiter.view = view
+      waiter.wake()
     }
   }
 
@@ -98,74 +111,87 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
     isDue = true
     setTimeout(() => {
       isDue = false
-      void readAllWoken()
+      readNow()
     }, AGAIN_MS).unref()
   }
 
-  const readAllWoken = async (): Promise<void> => {
-    if (reading) return
-    reading = true
-    try {
-      while (woken.size > 0) await readWoken()
-    } catch {
-      // The database is away, and the wakes are spent: they are read again soon, not at the poll.
-      readAgain()
-    } finally {
-      reading = false
-      underWay = new Set()
-    }
+  /** One reading at a time, which goes on for as long as wakes come. Rejects where it failed. */
+  const readAllWoken = (): Promise<void> => {
+    if (woken.size === 0) return reading ?? Promise.resolve()
+    reading ??= (async () => {
+      try {
+        while (woken.size > 0) await readWoken()
+      } catch (error) {
+        // The database is away, and the wakes are spent: they are read again soon, not at the poll.
+        readAgain()
+        throw error
+      } finally {
+        reading = null
+        underWay = new Set()
+      }
+    })()
+    return reading
+  }
+
+  /** For a wake. If it fails it is read again soon; the poll tells of it. */
+  const readNow = (): void => {
+    readAllWoken().catch(() => {})
+  }
+
+  /** What the reader has handed it; before that, once, what it reads itself. */
+  const look = async (waiter: SettleWaiter): Promise<TodoView | null> => {
+    if (waiter.view || waiter.looked) return waiter.view
+    const view = orNotFound(await readView(database, waiter.id, EVERYTHING))
+    waiter.looked = true
+    return settled(view.todo) && view.todo.statusSeq > waiter.after ? view : waiter.view
+  }
+
+  const remove = (waiter: SettleWaiter): void => {
+    const waiters = waiting.get(waiter.id)
+    waiters?.delete(waiter)
+    if (!waiters || waiters.size > 0) return
+    waiting.delete(waiter.id)
+    polled.delete(waiter.id)
   }
 
   const settle = async (id: string, after: number, signal: AbortSignal): Promise<TodoView> => {
-    let off: () => void = () => {}
-    const looked = after === 1 && isUnchanged(id)
-    const waiter: Waiter = { id, after, looked, done: () => {} }
-    const waited = new Promise<TodoView>((resolve, reject) => {
-      waiter.done = resolve
-      const waiters = waiting.get(id) ?? new Set()
-      waiting.set(id, waiters.add(waiter))
-      const onAbort = (): void => reject(signal.reason)
-      signal.addEventListener('abort', onAbort, { once: true })
-      off = () => {
-        signal.removeEventListener('abort', onAbort)
-        waiters.delete(waiter)
-        if (waiters.size > 0) return
-        waiting.delete(id)
-        polled.delete(id)
-      }
-    })
-    waited.catch(() => {})
+    signal.throwIfAborted()
+    const waiter = new SettleWaiter(id, after, after === 1 && isUnchanged(id))
+    // It is added before it looks, so what happens during that read is not missed.
+    const waiters = waiting.get(id) ?? new Set()
+    waiting.set(id, waiters.add(waiter))
     try {
-      signal.throwIfAborted()
-      if (looked) return await waited
-      // The waiter was added first, so what happens during this read is not missed.
-      const view = orNotFound(await readView(database, id, EVERYTHING))
-      if (settled(view.todo) && view.todo.statusSeq > after) return view
-      waiter.looked = true
-      return await waited
+      const view = await lookUntil(waiter, {
+        look: () => look(waiter),
+        isEnough: isThere,
+        signal,
+      })
+      if (view === null) throw signal.reason
+      return view
     } finally {
-      off()
+      remove(waiter)
     }
   }
 
-  const readAll = (): void => {
+  const readAll = async (): Promise<void> => {
     for (const id of waiting.keys()) woken.add(id)
-    if (woken.size > 0) void readAllWoken()
+    await readAllWoken()
   }
 
   return {
     settle,
-    poll: (): void => {
+    /** Rejects where the read failed. */
+    poll: async (): Promise<void> => {
       for (const id of waiting.keys()) {
         // What a wake has asked for is found by it, however long the read takes.
         if (!woken.has(id) && !underWay.has(id)) polled.add(id)
       }
-      readAll()
+      await readAll()
     },
     /** After wakes may have been missed, which is itself a wake for everybody. */
     lookAtAll: (): void => {
       polled.clear()
-      readAll()
+      readAll().catch(() => {})
     },
     start: (wakes: Wakes): (() => void)[] => [
       wakes.onPrefix(topics.settled.prefix, (id) => {
@@ -174,7 +200,7 @@ export const createSettle = ({ database, isUnchanged, onFoundByPoll }: SettlePar
         if (!waiting.has(id)) return
         woken.add(id)
         // Wakes of one moment share a read.
-        if (woken.size === 1) setImmediate(() => void readAllWoken())
+        if (woken.size === 1) setImmediate(readNow)
       }),
     ],
   }

@@ -5,6 +5,7 @@
  * pages it missed. So nothing is buffered for anybody, and nothing can be missed or come twice.
  * Thousands that keep up can each be handed new entries by a plain call.
  */
+import { Waiter } from '../../base/wait/waiter.ts'
 import { Ring, type RingOptions } from './ring.ts'
 
 export interface TailOptions<Entry> extends RingOptions<Entry> {
@@ -79,25 +80,16 @@ const createLiveReaders = <Entry>() => {
 
 /** Those who wait for the next read. */
 const createWaiting = () => {
-  let waiting = new Set<() => void>()
+  let waiting = new Set<Waiter>()
   return {
     count: () => waiting.size,
+    add: (waiter: Waiter): void => void waiting.add(waiter),
+    remove: (waiter: Waiter): void => void waiting.delete(waiter),
     wakeAll: (): void => {
       const woken = waiting
       waiting = new Set()
-      for (const wake of woken) wake()
+      for (const waiter of woken) waiter.wake()
     },
-    wait: (signal: AbortSignal): Promise<void> =>
-      new Promise((resolve) => {
-        if (signal.aborted) return resolve()
-        const done = (): void => {
-          waiting.delete(done)
-          signal.removeEventListener('abort', done)
-          resolve()
-        }
-        waiting.add(done)
-        signal.addEventListener('abort', done, { once: true })
-      }),
   }
 }
 
@@ -156,7 +148,13 @@ export const createTail = <Entry>(options: TailOptions<Entry>): Tail<Entry> => {
       // Nothing is kept between the cursor and the ring; or the ring has been served.
       if (cursor < ring.floor) cursor = ring.floor
       else if (over) return []
-      else if (!dirty || !isRead) await waiting.wait(signal)
+      else if (!dirty || !isRead) {
+        // Nothing is awaited between the look and this, so no wake falls in between.
+        const waiter = new Waiter()
+        waiting.add(waiter)
+        await waiter.sleep(Number.POSITIVE_INFINITY, signal)
+        waiting.remove(waiter)
+      }
     }
     return []
   }

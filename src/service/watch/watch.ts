@@ -4,6 +4,7 @@
  * same. A wake says when to read, and a poll backs it up.
  */
 import type { Event, FeedEvent, TodoView } from '../../domain/todo.ts'
+import type { Poll } from '../chores.ts'
 import type { Parts } from '../parts.ts'
 import { createFeed } from './feed.ts'
 import { createFollow } from './follow.ts'
@@ -41,6 +42,8 @@ export interface Watch {
 interface RunningWatch extends Watch {
   /** These events were given their positions by this node. */
   sequenced(events: readonly FeedEvent[]): void
+  /** Each by itself, so that one which hangs holds up no other. */
+  polls: readonly Poll[]
   start(): void
   stop(): void
 }
@@ -57,16 +60,14 @@ export const createWatch = ({
     isUnchanged: recent.isUnchanged,
     onFoundByPoll: () => metrics.answersFoundByPoll.inc(),
   })
-  const follow = createFollow(database, recent.isUnchanged)
-  const feed = createFeed(database)
+  const follow = createFollow({ database, isUnchanged: recent.isUnchanged, pollMs })
+  const feed = createFeed(database, pollMs)
   const offs: (() => void)[] = []
 
-  const poll = (): void => {
-    for (const part of [settle, follow, feed]) part.poll()
-  }
   const lookAtAll = (): void => {
     settle.lookAtAll()
-    for (const part of [follow, feed]) part.poll()
+    follow.nudge()
+    feed.nudge()
   }
 
   return {
@@ -75,11 +76,14 @@ export const createWatch = ({
     feed: feed.feed,
     position: feed.position,
     sequenced: feed.sequenced,
+    polls: [
+      { everyMs: pollMs, look: settle.poll },
+      ...recent.polls,
+      ...follow.polls,
+      ...feed.polls,
+    ],
     start: () => {
-      const timer = setInterval(poll, pollMs)
-      timer.unref()
       // The recent wakes come first: what follows asks them what has changed.
-      offs.push(() => clearInterval(timer))
       for (const part of [recent, settle, follow, feed]) offs.push(...part.start(wakes))
       offs.push(wakes.onLost(lookAtAll))
     },
