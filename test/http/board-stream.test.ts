@@ -22,7 +22,8 @@ Object.assign(globalThis, {
 })
 const script = (name: string): Promise<unknown> =>
   import(new URL(`../../src/http/board/assets/scripts/feed/${name}`, import.meta.url).href)
-const { createParser, follow } = (await script('follow.js')) as Reader
+const { follow } = (await script('follow.js')) as Pick<Reader, 'follow'>
+const { createParser } = (await script('parser.js')) as Pick<Reader, 'createParser'>
 const frames = (await script('frames.js')) as {
   createFrameCompleter: typeof createFrameCompleter
 }

@@ -3,34 +3,11 @@
  * server's comments and the status of a refusal: a connection that has gone silent could not be told
  * from one on which nothing happens.
  */
-import { createParser as createEventParser } from 'eventsource-parser'
-import { createFrameCompleter } from './frames.js'
+import { createParser } from './parser.js'
 
 /** The server sends something at least every 15 s, even if only a comment. */
 const SILENCE_MS = 40_000
 const MAX_RETRY_MS = 30_000
-
-/** More than any event of the feed; a stream beyond it is none. */
-const MAX_EVENT_CHARACTERS = 1_000_000
-
-/** Splits an event stream into events; feed it text as it comes. Throws where an event has no end. */
-export const createParser = (onEvent, onRetry) => {
-  const complete = createFrameCompleter()
-  const parser = createEventParser({
-    onEvent: ({ id, event, data }) =>
-      onEvent({
-        ...(id !== undefined && { id }),
-        ...(event !== undefined && { event }),
-        ...(data !== '' && { data }),
-      }),
-    onRetry,
-    onError: (error) => {
-      if (error.type === 'max-buffer-size-exceeded') throw error
-    },
-    maxBufferSize: MAX_EVENT_CHARACTERS,
-  })
-  return (text) => parser.feed(complete(text))
-}
 
 /**
  * Reads the feed at `url` and keeps reading it: it reconnects, and resumes after the last id it
