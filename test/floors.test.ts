@@ -194,7 +194,7 @@ test('each library has its home', () => {
     knex: /^store\//,
     pg: /^(store\/|embedded)/,
     zod: /^(protocol|rpc)\/|^config\.ts$/,
-    'json-rpc-2.0': /^rpc\/dispatch\.ts$/,
+    'json-rpc-2.0': /^(rpc\/dispatch|agent-kit\/connection\/batched-calls)\.ts$/,
     express: /^(http\/|app\.ts$)/,
     helmet: /^http\//,
     cookie: /^http\/board\/login\.ts$/,

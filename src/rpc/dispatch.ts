@@ -1,6 +1,6 @@
 /**
- * A method table behind `json-rpc-2.0`, in the only file that knows the library. Its middleware is
- * the chain that every call passes: what was thrown becomes a JSON-RPC error, then method, right
+ * A method table behind `json-rpc-2.0`, in the only file of the server that knows the library. Its
+ * middleware is the chain that every call passes: what was thrown becomes a JSON-RPC error, then method, right
  * and params are checked, then the row is called. Four habits of 1.8.1 would break the protocol,
  * so envelope.ts and server.ts keep them from ever showing: it accepts an object as id, rejects on
  * a body of null, unwraps a batch of one, and drops the errors of a request without an id. They
