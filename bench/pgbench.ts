@@ -32,7 +32,8 @@ export const toScript = (
     if (!variables.includes(definition)) variables.push(definition)
     return `:${prefix}_${name}`
   })
-  return { script, variables }
+  // In a format of a time, pgbench would take `:MI` for a variable of its own.
+  return { script: script.replace(/(?<=\w):(?=[A-Z])/g, "' || chr(58) || '"), variables }
 }
 
 /** Runs a script by `clients` clients; how many transactions a second they made. */
