@@ -34,6 +34,15 @@ const todosOf = (name: string) =>
   )
 const get = (name: string) => ok('schedules.get', { name })
 
+test('the timeouts of a schedule are unset by null, and left as they are by silence', async () => {
+  const timeouts = { heartbeat: 60 }
+  expect((await put('unset', { timeouts })).timeouts).toEqual(timeouts)
+  expect((await ok('schedules.put', { name: 'unset', priority: 2 })).timeouts).toEqual(timeouts)
+  expect((await ok('schedules.put', { name: 'unset', timeouts: null })).timeouts).toBeNull()
+  expect((await get('unset')).timeouts).toBeNull()
+  await ok('schedules.remove', { name: 'unset' })
+})
+
 test('a tick makes one todo, which says for which moment and by which schedule', async () => {
   const made = await put('daily', { cron: '30 9 * * 1-5', timeZone: 'Europe/Berlin', priority: 0 })
   expect(made).toMatchObject({ catchUp: 'one', paused: false, made: 0, nextAt: made.upcoming[0] })
@@ -203,6 +212,8 @@ test('what is no schedule is refused, each member by its name', async () => {
     'never',
     '@reboot',
     '0 0 31 2 *',
+    // A moment recurs never.
+    '2030-01-01T00:00:00Z',
     '*'.repeat(201),
   ]) {
     expect(await fieldOf({ ...whole, cron })).toBe('cron')
