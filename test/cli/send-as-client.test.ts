@@ -42,18 +42,20 @@ test('it waits for the question, answers it, and prints the end; others see noth
 })
 
 test('without waiting it prints the id; with --json the task; a wrong queue or priority is refused', async () => {
-  const [sent, json, priority, nowhere, never] = await Promise.all([
+  const [sent, json, priority, nowhere, never, twice] = await Promise.all([
     cli('send', 'desk', 'x', '--no-wait'),
     cli('send', 'desk', 'x', '--no-wait', '--json'),
     cli('send', 'desk', 'x', '--no-wait', '--priority', '0'),
     cli('send', 'other', 'x', '--no-wait'),
     cli('send', 'desk', 'x', '--no-wait', '--not-before', 'tomorrow'),
+    cli('send', 'desk', 'x', '--no-wait', '--budget', 'calls=5=6'),
   ])
   expect(sent).toMatchObject({ code: 0, stdout: expect.stringMatching(/^[0-9a-f-]{36}\n$/) })
   expect(JSON.parse(json.stdout)).toMatchObject({ status: { state: 'TASK_STATE_SUBMITTED' } })
   expect(priority).toMatchObject({ code: 6, stderr: expect.stringContaining('only priority 1') })
   expect(nowhere.code).not.toBe(0)
   expect(never).toMatchObject({ code: 2, stderr: expect.stringContaining('not-before: ') })
+  expect(twice).toMatchObject({ code: 2, stderr: expect.stringContaining('calls=n') })
 })
 
 test('what its send says beside the message is kept: author, budget and when it may begin', async () => {

@@ -276,3 +276,59 @@ test('an operator sends with the same words', async () => {
   const shownCard = await app.services.operator.show(result.id, operator)
   expect(shownCard.view.todo.notBefore).not.toBeNull()
 })
+
+test('a repeat that names another budget, moment, priority or timeout is no repeat', async () => {
+  const sent = (key: string, more: object): Promise<Answer> =>
+    rpc(
+      `${app.url}/operator`,
+      'todos.send',
+      { queue: 'side', message: { messageId: 'once', parts: [{ text: 'x' }] }, ...more },
+      { token: ADMIN_TOKEN, headers: { 'Idempotency-Key': key } },
+    )
+  const options: object[] = [
+    {},
+    { budget: { tokens: 5 } },
+    { delaySeconds: 60 },
+    { notBefore: '2020-01-01T00:00:00Z' },
+    { priority: 0 },
+    { timeouts: { heartbeat: 60 } },
+    { timeouts: { scheduleToClose: 600 } },
+  ]
+  for (const [n, first] of options.entries()) {
+    const { result } = await sent(`k${n}`, first)
+    for (const again of options) {
+      const repeat = await sent(`k${n}`, again)
+      if (again === first) expect(repeat.result.id).toBe(result.id)
+      else expect(repeat.error.data).toEqual({ reason: 'idempotency_conflict' })
+    }
+  }
+})
+
+test('a repeat of a send that a version of before has kept is known by what its todo has', async () => {
+  const message = { messageId: 'kept', parts: [{ text: 'x' }] }
+  const sent = (key: string, more: object): Promise<Answer> =>
+    rpc(
+      `${app.url}/operator`,
+      'todos.send',
+      { queue: 'side', message, ...more },
+      { token: ADMIN_TOKEN, headers: { 'Idempotency-Key': key } },
+    )
+  await sent('plain', {})
+  const timeouts = { scheduleToStart: 5000, startToClose: 50, scheduleToClose: 7200, heartbeat: 40 }
+  const named = { priority: 2, timeouts }
+  const { result } = await sent('named', named)
+  // As it was kept: by the message alone.
+  await app.sql(
+    `update idempotency_keys set digest = (select digest from idempotency_keys where key = 'plain')
+    where key = 'named'`,
+    [],
+  )
+  expect((await sent('named', named)).result.id).toBe(result.id)
+  for (const other of [
+    { ...named, priority: 0 },
+    { ...named, timeouts: { ...timeouts, heartbeat: 41 } },
+    { ...named, timeouts: { ...timeouts, scheduleToClose: 7201 } },
+  ]) {
+    expect((await sent('named', other)).error.data).toEqual({ reason: 'idempotency_conflict' })
+  }
+})

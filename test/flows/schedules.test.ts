@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { startApp, startNode } from '../support/app.ts'
 import { type Answer, agentClient, rpc } from '../support/clients/actors.ts'
 import { ADMIN_TOKEN } from '../support/config.ts'
+import { withClient } from '../support/database/database.ts'
 import { until } from '../support/until.ts'
 
 const HOUR = 3_600_000
@@ -33,6 +34,15 @@ const todosOf = (name: string) =>
     [name],
   )
 const get = (name: string) => ok('schedules.get', { name })
+
+test('the timeouts of a schedule are unset by null, and left as they are by silence', async () => {
+  const timeouts = { heartbeat: 60 }
+  expect((await put('unset', { timeouts })).timeouts).toEqual(timeouts)
+  expect((await ok('schedules.put', { name: 'unset', priority: 2 })).timeouts).toEqual(timeouts)
+  expect((await ok('schedules.put', { name: 'unset', timeouts: null })).timeouts).toBeNull()
+  expect((await get('unset')).timeouts).toBeNull()
+  await ok('schedules.remove', { name: 'unset' })
+})
 
 test('a tick makes one todo, which says for which moment and by which schedule', async () => {
   const made = await put('daily', { cron: '30 9 * * 1-5', timeZone: 'Europe/Berlin', priority: 0 })
@@ -203,6 +213,8 @@ test('what is no schedule is refused, each member by its name', async () => {
     'never',
     '@reboot',
     '0 0 31 2 *',
+    // A moment recurs never.
+    '2030-01-01T00:00:00Z',
     '*'.repeat(201),
   ]) {
     expect(await fieldOf({ ...whole, cron })).toBe('cron')
@@ -251,8 +263,53 @@ test('a queue that a schedule sends to is not removed', async () => {
   await put('keeper', { queue: 'kept' })
   await expect(app.services.operator.removeQueue('kept')).rejects.toMatchObject({
     kind: 'limit',
-    message: expect.stringContaining('1 schedules'),
+    message: expect.stringContaining('1 schedule:'),
   })
   await ok('schedules.remove', { name: 'keeper' })
   await app.services.operator.removeQueue('kept')
+})
+
+test('a queue that goes while a schedule comes, or the other way round, is a refusal that says so', async () => {
+  await app.queue('raced')
+  const blocked = () =>
+    until(
+      async () =>
+        (
+          await app.sql<{ n: number }>(
+            `select count(*)::int as n from pg_stat_activity
+            where wait_event_type = 'Lock' and datname = current_database()`,
+            [],
+          )
+        )[0]!.n > 0,
+      { what: 'the other waits' },
+    )
+  await withClient(app.databaseUrl, async (client) => {
+    await client.query('begin')
+    await client.query(
+      `insert into schedules (name, queue, cron, time_zone, catch_up, catch_up_limit, message)
+      values ('first', 'raced', '@daily', 'UTC', 'one', 1, '{}')`,
+    )
+    const removing = app.services.operator.removeQueue('raced').catch((error: unknown) => error)
+    await blocked()
+    await client.query('commit')
+    expect(await removing).toMatchObject({
+      kind: 'limit',
+      message: expect.stringContaining('1 schedule:'),
+    })
+    await client.query(`delete from schedules where name = 'first'`)
+
+    await client.query('begin')
+    await client.query(`delete from queues where name = 'raced'`)
+    const putting = call('schedules.put', {
+      name: 'later',
+      queue: 'raced',
+      cron: '@daily',
+      message,
+    })
+    await blocked()
+    await client.query('commit')
+    expect((await putting).error.data.violations).toEqual([
+      { field: 'queue', description: 'there is no queue raced' },
+    ])
+  })
 })

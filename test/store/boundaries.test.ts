@@ -94,6 +94,20 @@ const MS_EDGE = {
   later: `date_trunc('milliseconds', now()) + interval '1 millisecond'`,
 }
 
+const ago = (at: string, seconds: number): string => `${at} - interval '${seconds} seconds'`
+
+/** A holder that heartbeated during its wait, and of whom nothing has come since. */
+const STOPPED = {
+  lease_expires_at: ago('now()', 1),
+  wait_probe_at: ago('now()', 1),
+}
+/** A parent of a child that is not there holds at once; the sweep tells it all the same. */
+const JOINING = {
+  due_at: 'null',
+  join_until: `'all'`,
+  join_ids: `array[gen_random_uuid()]`,
+}
+
 /** A todo in `state` whose `columns` meet the moment `at`, and what happens from then on. */
 interface Clock {
   state: keyof typeof COLUMNS
@@ -104,7 +118,6 @@ interface Clock {
 }
 
 const TTL = 3600
-const ago = (at: string, seconds: number): string => `${at} - interval '${seconds} seconds'`
 
 const CLOCKS: Record<string, Clock> = {
   'a todo that is due': { state: 'pending', columns: (at) => ({ due_at: at }), acts: claims },
@@ -177,6 +190,39 @@ const CLOCKS: Record<string, Clock> = {
     state: 'pending',
     columns: (at) => ({ close_at: ago('now()', 1), alarm_at: at }),
     acts: sweeps('expire'),
+  },
+  'the wait of a holder that has stopped': {
+    state: 'input-required',
+    columns: (at) => ({ interrupt_held_until: at, ...STOPPED }),
+    acts: sweeps('park'),
+  },
+  'the lease of a holder that has stopped during its wait': {
+    state: 'input-required',
+    columns: (at) => ({
+      interrupt_held_until: ago('now()', 1),
+      ...STOPPED,
+      lease_expires_at: at,
+    }),
+    acts: sweeps('park'),
+  },
+  'the look at a holder that waits': {
+    state: 'input-required',
+    columns: (at) => ({
+      interrupt_held_until: ago('now()', 1),
+      ...STOPPED,
+      wait_probe_at: at,
+    }),
+    acts: sweeps('park'),
+  },
+  'the time of a join': {
+    state: 'pending',
+    columns: (at) => ({ ...JOINING, join_timeout_at: at, alarm_at: 'now()' }),
+    acts: sweeps('joinTimeOut'),
+  },
+  'the alarm of a join': {
+    state: 'pending',
+    columns: (at) => ({ ...JOINING, join_timeout_at: ago('now()', 1), alarm_at: at }),
+    acts: sweeps('joinTimeOut'),
   },
   'the hook of a delayed todo': {
     state: 'pending',

@@ -4,7 +4,8 @@
  */
 import { beforeAll, expect, test } from 'vitest'
 import type { TodoFilter } from '../../src/domain/todo.ts'
-import { readDeadHolders } from '../../src/store/admin/endpoints.ts'
+import { readDeadHolders, readIdleHolders } from '../../src/store/admin/endpoints.ts'
+import { readUnservedQueues } from '../../src/store/admin/queues.ts'
 import { clearRemains, forgetTodos } from '../../src/store/admin/retention.ts'
 import { addTodo, addTodoOnce, type NewTodo } from '../../src/store/move/add.ts'
 import { countLiveChildren, readCutShort, readLeftByJoins } from '../../src/store/move/children.ts'
@@ -17,7 +18,7 @@ import { listDeliveries, purgeDeliveries } from '../../src/store/push/delivery-l
 import { readEvents, readFeed } from '../../src/store/todos/events.ts'
 import { expireKeys, readKey } from '../../src/store/todos/idempotency.ts'
 import { listTodos } from '../../src/store/todos/list.ts'
-import { readView } from '../../src/store/todos/view.ts'
+import { readConversation, readView } from '../../src/store/todos/view.ts'
 import { withClient } from '../support/database/database.ts'
 import { openStore } from '../support/database/store.ts'
 
@@ -302,6 +303,17 @@ test('children are found by their parent, and the live ones among the ended by a
   }
 })
 
+test('what is left of cascades and of joins is looked for from the live children, and not from all todos', async () => {
+  const due = { limit: 10, except: [] }
+  for (const use of [
+    (session: Session) => readCutShort(session, due),
+    (session: Session) => readLeftByJoins(session, due, null),
+    (session: Session) => readLeftByJoins(session, due, [SOMEBODY]),
+  ]) {
+    for (const plan of await plansOf(use)) expect(plan).toMatch(/\(id = (c|l)\.parent_id\)/)
+  }
+})
+
 test('what runs under a limit is counted among the claimed todos', async () => {
   for (const use of [
     (session: Session) => readQueueSlots(session, 'q1', 3),
@@ -443,4 +455,32 @@ const EACH_BY_ITS_TODO = [...BY_SEQ, 'attempts_pkey', 'details_pkey', 'push_conf
 test('no statement is compiled: a plan that lacks an index looks far dearer than it is', async () => {
   const rows = await store.database.query(`select current_setting('jit') as jit`, [])
   expect(rows).toEqual([{ jit: 'off' }])
+})
+
+test('holders that may not work any more are looked for among the held and the interrupted todos', async () => {
+  const plans = await plansOf((session) => readIdleHolders(session, null))
+  expectIndexed(plans, 'todos_lease')
+  expectIndexed(plans, 'todos_interrupt')
+})
+
+test('what an author has in a conversation is looked for in that conversation', async () => {
+  const place = { contextId: 'line5', line: SOMEBODY, clientId: null, author: 'ann' }
+  expectIndexed(await plansOf((session) => readConversation(session, place)), 'todos_context')
+})
+
+test('the gauges of queues that nobody serves read what is unfinished, and of those queues alone', async () => {
+  await store.database.query(
+    `insert into queues (name, card, policy) select 'q' || n, '{}', '{}' from generate_series(0, 9) n`,
+    [],
+  )
+  await store.database.query(
+    `insert into endpoints (name, token_sha256, queues, verbs)
+    select 'e' || n, sha256(('e' || n)::bytea), array['q' || n % 9], array['work']
+    from generate_series(0, 200) n`,
+    [],
+  )
+  await store.database.query('analyze queues, endpoints', [])
+  const plans = await plansOf(readUnservedQueues)
+  expectIndexed(plans, 'todos_claim')
+  for (const plan of plans) expect(plan.indexOf('endpoints')).toBeLessThan(plan.indexOf('todos'))
 })

@@ -140,7 +140,7 @@ export const putSchedule = z.strictObject({
   timeZone: text.max(100).exactOptional(),
   message: message.exactOptional(),
   priority: priority.exactOptional(),
-  timeouts: timeouts.exactOptional(),
+  timeouts: timeouts.nullable().exactOptional(),
   catchUp: z.enum(CATCH_UPS).exactOptional(),
   catchUpLimit: count(1, SCHEDULES.catchUp.max).exactOptional(),
   paused: z.boolean().exactOptional(),

@@ -33,14 +33,19 @@ export const ticksWithin = (
   }
 }
 
+const RULE = 'must be five fields of cron, or @hourly, @daily, @weekly, @monthly, @yearly'
+/** The library takes a single moment as well, which recurs never. */
+const IS_CRON = /^\s*(@\w+|\S+(\s+\S+){4})\s*$/
+
 /** What is wrong with it, as a rule that it breaks; null where nothing is. */
 export const cronProblem = (cron: string): string | null => {
+  if (!IS_CRON.test(cron)) return RULE
   try {
     read(cron, 'UTC').nextRun()
     return null
   } catch (error) {
     const why = error instanceof Error ? error.message.replace(/^\w+: /, '') : String(error)
-    return `must be five fields of cron, or @hourly, @daily, @weekly, @monthly, @yearly: ${why}`
+    return `${RULE}: ${why}`
   }
 }
 

@@ -13,9 +13,11 @@ import {
   readSchedule,
   readSchedules,
   removeSchedule,
+  SCHEDULE_HAS_QUEUE,
   type SchedulePut,
 } from '../../store/admin/schedules.ts'
 import { readClock } from '../../store/postgres/clock.ts'
+import { isReferenceViolation } from '../../store/postgres/database.ts'
 import type { Parts } from '../parts.ts'
 import { cronProblem, isTimeZone, nextTick, ticksAfter } from './cron.ts'
 
@@ -69,6 +71,8 @@ const check = ({ cron, timeZone, message }: SchedulePut): void => {
   checkMessage(message)
 }
 
+const noQueue = (name: string): Refusal => invalid('queue', `there is no queue ${name}`)
+
 const wholeOf = (put: PutSchedule, before: Schedule | null): SchedulePut => {
   const merged = { ...DEFAULTS, ...before, ...put }
   const { queue, cron, message } = merged
@@ -99,7 +103,7 @@ export const createSchedules = ({
         const whole = wholeOf(put, before)
         check(whole)
         if (!(await readQueues(session)).some(({ name }) => name === whole.queue)) {
-          throw invalid('queue', `there is no queue ${whole.queue}`)
+          throw noQueue(whole.queue)
         }
         if (!before && (await countSchedules(session)) >= max) {
           const text = `There are ${max} schedules, which is the limit (setting ${SCHEDULES.setting})`
@@ -107,7 +111,10 @@ export const createSchedules = ({
         }
         const next = nextTick(whole.cron, whole.timeZone, await readClock(session))
         if (!next) throw invalid('cron', 'names no moment that will ever come')
-        return putSchedule(session, whole, next)
+        return putSchedule(session, whole, next).catch((error: unknown) => {
+          // It was removed a moment ago.
+          throw isReferenceViolation(error, SCHEDULE_HAS_QUEUE) ? noQueue(whole.queue) : error
+        })
       })
       return shown(schedule)
     },

@@ -5,6 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import { canonicalJson } from '../../base/canonical-json.ts'
+import { defined } from '../../base/defined.ts'
 import type { Scope } from '../../domain/endpoint.ts'
 import { orNotFound, Refusal } from '../../domain/errors.ts'
 import { settled } from '../../domain/lifecycle.ts'
@@ -13,8 +14,10 @@ import {
   IDEMPOTENCY_WINDOW,
   idempotencyWindowSeconds,
   type QueuePolicy,
+  TIMEOUT_NAMES,
+  type Timeouts,
 } from '../../domain/policy.ts'
-import type { JsonObject, Message } from '../../domain/todo.ts'
+import type { JsonObject, Message, Todo } from '../../domain/todo.ts'
 import { IDEMPOTENCY_MEMBER, WAIT_MEMBER } from '../../domain/todo.ts'
 import type { Database } from '../../store/postgres/database.ts'
 import type { KnownKey, SendKey } from '../../store/todos/idempotency.ts'
@@ -37,18 +40,51 @@ const optionsIn = (metadata: JsonObject | undefined): JsonObject | undefined => 
  * that come with it. Not its id, which some clients make anew at each try, and not how it is
  * answered.
  */
-const digestOf = ({ message, metadata, author }: Send): string => {
-  const { taskId, contextId } = message
+const digestOf = (send: Send, options: object): string => {
+  const { taskId, contextId } = send.message
   const said = {
     taskId,
     contextId,
-    ...messageContent(message),
+    ...messageContent(send.message),
     // The name stays: the digests of earlier sends are stored.
-    wishes: optionsIn(metadata),
-    // Where it is no member of the metadata; an operator names it beside the message.
-    ...(metadata === undefined && author !== undefined && { author }),
+    wishes: optionsIn(send.metadata),
+    ...options,
   }
   return createHash('sha256').update(canonicalJson(said)).digest('hex')
+}
+
+/** To the second, as a todo keeps its deadline as a moment. */
+const closesWithin = ({ closeAt, createdAt, notBefore }: Todo): number | null =>
+  closeAt &&
+  Math.round((closeAt.getTime() - Math.max(+createdAt, notBefore ? +notBefore : 0)) / 1000)
+
+/** The todo has what this send names. */
+const fitting =
+  ({ priority, timeouts = {} }: Send) =>
+  (todo: Todo): boolean => {
+    const has: Record<keyof Timeouts, number | null> = {
+      scheduleToStart: todo.scheduleToStartSeconds,
+      startToClose: todo.startToCloseSeconds,
+      scheduleToClose: closesWithin(todo),
+      heartbeat: todo.heartbeatSeconds,
+    }
+    return (
+      (priority === undefined || priority === todo.priority) &&
+      TIMEOUT_NAMES.every((name) => timeouts[name] === undefined || timeouts[name] === has[name])
+    )
+  }
+
+/**
+ * What an operator says beside the message, where a client would say it in the metadata. Of priority and
+ * timeouts the digests of before know nothing, so a repeat across an upgrade is held against its todo.
+ */
+const digestsOf = (send: Send): Pick<SendKey, 'digest' | 'former'> => {
+  if (send.metadata !== undefined) return { digest: digestOf(send, {}) }
+  const { author, budget, notBefore, delaySeconds, priority, timeouts } = send
+  const known = defined({ author, budget, notBefore: notBefore?.toISOString(), delaySeconds })
+  const digest = digestOf(send, { ...known, ...defined({ priority, timeouts }) })
+  if (priority === undefined && timeouts === undefined) return { digest }
+  return { digest, former: { digest: digestOf(send, known), fits: fitting(send) } }
 }
 
 /** The one text of what a message says, and of who says it. */
@@ -74,7 +110,7 @@ export const createKeys = ({ registry }: Pick<Parts, 'registry'>): Keys => ({
       queue: send.queue,
       source: byMessage ? 'messageId' : 'key',
       key,
-      digest: digestOf(send),
+      ...digestsOf(send),
       seconds: idempotencyWindowSeconds(window),
     }
   },
@@ -110,6 +146,9 @@ export const replayed = async (
   known: KnownKey,
   scope: Scope,
 ): Promise<Replied> => {
-  if (known.digest !== key.digest) throw new Refusal('idempotency_conflict')
-  return repeated(database, known.todoId, known.seq, scope)
+  const isSame = known.digest === key.digest
+  if (!isSame && known.digest !== key.former?.digest) throw new Refusal('idempotency_conflict')
+  const replied = await repeated(database, known.todoId, known.seq, scope)
+  if (!isSame && !key.former?.fits(replied.view.todo)) throw new Refusal('idempotency_conflict')
+  return replied
 }

@@ -7,11 +7,17 @@ import type { QueuePolicy } from '../../domain/policy.ts'
 import type { Queue, QueueCard } from '../../domain/queue.ts'
 import { limitChanged } from '../move/concurrency.ts'
 import { inStates, isServed } from '../move/conditions.ts'
-import { type Database, type Session, statement } from '../postgres/database.ts'
+import {
+  type Database,
+  isReferenceViolation,
+  type Session,
+  statement,
+} from '../postgres/database.ts'
 import { columnsOf } from '../postgres/rows.ts'
 import { $, sql } from '../postgres/sql.ts'
 import { plannedEachTime } from '../postgres/statement.ts'
 import { topics, wakeOf } from '../wake/topics.ts'
+import { SCHEDULE_HAS_QUEUE } from './schedules.ts'
 
 const COLUMNS = columnsOf<Queue>()(['name card policy createdAt updatedAt']).select('q')
 
@@ -56,8 +62,7 @@ const drop = plannedEachTime<{ name: string }>(
   sql`delete from queues where name = ${$.name} returning name`,
 )
 
-/** Refuses while live todos or schedules exist. The table lock waits for sends under way and keeps others out. */
-export const removeQueue = (database: Database, name: string): Promise<void> =>
+const removeOnce = (database: Database, name: string): Promise<void> =>
   database.transaction(async (session) => {
     await session.query('lock table todos in share row exclusive mode', [])
     const [live] = await session.run(countLive, { name })
@@ -68,11 +73,22 @@ export const removeQueue = (database: Database, name: string): Promise<void> =>
     }
     const [has] = await session.run(countSchedules, { name })
     if (has && has.count > 0) {
-      const text = `queue ${name} still has ${has.count} schedules: remove them, or put them to another queue`
-      throw new Refusal('limit', { limit: 0 }, text)
+      const schedules = has.count === 1 ? '1 schedule' : `${has.count} schedules`
+      const advice = 'remove them, or put them to another queue'
+      throw new Refusal('limit', { limit: 0 }, `queue ${name} still has ${schedules}: ${advice}`)
     }
     if ((await session.run(drop, { name })).length === 0) throw new Refusal('not_found')
     session.wake([wakeOf(topics.queues)])
+  })
+
+/**
+ * Refuses while live todos or schedules exist. The table lock waits for sends under way and keeps others
+ * out. A schedule that is put meanwhile is found by the delete, and then counted.
+ */
+export const removeQueue = (database: Database, name: string): Promise<void> =>
+  removeOnce(database, name).catch((error: unknown) => {
+    if (!isReferenceViolation(error, SCHEDULE_HAS_QUEUE)) throw error
+    return removeOnce(database, name)
   })
 
 /* ------------------------------------------------------------------- gauges */

@@ -64,6 +64,9 @@ export const beginPut = async (session: Session): Promise<void> => {
   await session.run(begin, {})
 }
 
+/** The constraint that keeps a schedule from outliving its queue. */
+export const SCHEDULE_HAS_QUEUE = 'schedule_has_its_queue'
+
 const put = plannedEachTime<Schedule>(
   'schedule_put',
   sql`insert into schedules as s (name, queue, cron, time_zone, catch_up, catch_up_limit, message, priority,

@@ -116,11 +116,14 @@ export const readCutShort = async (session: Session, { limit, except }: Due): Pr
 
 const leftStatement = statement<{ id: string }>(
   'children_left_by_joins',
-  sql`select c.id from todos c join todos p on p.id = c.parent_id
-  where c.parent_id is not null and c.finished_at is null
-    and (${$.parents}::uuid[] is null or c.parent_id = any(${$.parents}::uuid[]))
-    and p.join_cancels and p.join_until is null and p.join_timeout_at is not null
-    and c.id = any(p.join_ids)
+  // From the parents of live children: no index knows which joins have timed out.
+  sql`select c.id from (
+      select distinct l.parent_id as id from todos l where l.parent_id is not null and l.finished_at is null
+        and (${$.parents}::uuid[] is null or l.parent_id = any(${$.parents}::uuid[]))) l
+    cross join lateral (select p.id, p.join_ids from todos p where p.id = l.id
+      and p.join_cancels and p.join_until is null and p.join_timeout_at is not null offset 0) p
+    join todos c on c.parent_id = p.id and c.finished_at is null and c.id = any(p.join_ids)
+  where c.parent_id is not null
     and c.id <> all(coalesce(${$.except}::uuid[], '{}'))
   limit ${$.limit}::int`,
 )

@@ -20,7 +20,7 @@ import type { Statement, Values } from './statement.ts'
 import { guardParsing } from './too-large.ts'
 import { createTrouble } from './trouble.ts'
 
-export { isUniqueViolation } from './pg-errors.ts'
+export { isReferenceViolation, isUniqueViolation } from './pg-errors.ts'
 
 export { largeStatement, type Statement, statement, type Values } from './statement.ts'
 

@@ -10,6 +10,10 @@ import { isTooLarge } from './too-large.ts'
 export const isUniqueViolation = (error: unknown, constraint: string): boolean =>
   error instanceof pg.DatabaseError && error.code === '23505' && error.constraint === constraint
 
+/** What a row names is not there, or a row that goes is named by another. */
+export const isReferenceViolation = (error: unknown, constraint: string): boolean =>
+  error instanceof pg.DatabaseError && error.code === '23503' && error.constraint === constraint
+
 /** Serialization failure and deadlock: nothing was done, and the remedy is to run it again. */
 const RUN_AGAIN = new Set(['40001', '40P01'])
 export const RUN_AGAIN_TIMES = 10

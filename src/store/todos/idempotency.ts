@@ -3,6 +3,7 @@
  * undoes both, so that there is never one without the other. A key past its time counts as absent,
  * swept or not.
  */
+import type { Todo } from '../../domain/todo.ts'
 import { type Session, statement } from '../postgres/database.ts'
 import { $, type Sql, type SqlPart, sql } from '../postgres/sql.ts'
 
@@ -13,6 +14,8 @@ export interface SendKey {
   source: 'key' | 'messageId'
   key: string
   digest: string
+  /** What a version of before would have stored, which says less; so its todo has to fit as well. */
+  former?: { digest: string; fits: (todo: Todo) => boolean }
   /** How long it is kept from now on. */
   seconds: number
 }

@@ -29,8 +29,8 @@ const isKind = (word: string): word is SpendKind => SPEND_KINDS.some((kind) => k
 const amounts = (text: string, before: Amounts = {}): Amounts => {
   const given: Amounts = { ...before }
   for (const word of list(text, [])) {
-    const [kind = '', number = ''] = word.split('=')
-    if (!isKind(kind)) {
+    const [kind = '', number = '', more] = word.split('=')
+    if (!isKind(kind) || more !== undefined) {
       throw new InvalidArgumentError(
         `It must be ${SPEND_KINDS.join('=n, ')}=n, or several of them.`,
       )
