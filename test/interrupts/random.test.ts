@@ -202,6 +202,23 @@ const run = async (): Promise<void> => {
     clockLife(1),
     revokerLife(),
   ])
+  await loseOneHolder(hands[0]!)
+}
+
+/** One that heartbeats while it waits, and dies: whether that has come about until here is chance. */
+const loseOneHolder = async (hand: ReturnType<typeof direct>): Promise<void> => {
+  const caller = await vend()
+  await hand.send(QUEUE, undefined)
+  const mine = await hand.claim(caller, QUEUE)
+  await hand.ask(mine!, caller, { state: 'input-required', hold: true })
+  await app.services.agent.heartbeat({ id: mine!.id, fence: mine!.fence }, caller)
+  await app.sql(
+    `update todos set wait_probe_at = now() - interval '1 second',
+       interrupt_held_until = now() - interval '1 second',
+       lease_expires_at = now() - interval '1 second' where id = $1`,
+    [mine!.id],
+  )
+  await app.sweep.reap()
 }
 
 await run()
